@@ -1,0 +1,6 @@
+//! Hudi's written format as values and codecs: bytes in, values out.
+//!
+//! Nothing here touches storage, the clock or the log, and no input makes it panic, loop or allocate without bound.
+//! `docs/format.md` states what is relied on, by table version.
+
+pub mod instant;

@@ -1,0 +1,12 @@
+//! hudifs: an Apache Hudi table as a directory of plain Parquet files.
+//!
+//! Modules in reading order; lower ones may use higher ones, never the reverse (`tests/it/order.rs` checks it).
+
+#![warn(missing_docs)]
+
+pub mod error;
+pub mod format;
+pub mod storage;
+pub mod view;
+
+pub use error::{Error, ErrorKind, Result};

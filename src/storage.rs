@@ -1,0 +1,106 @@
+//! The one place that touches bytes at rest.
+//!
+//! A [`Storage`] is rooted at one table's base path and takes only [`TablePath`]s, so that no path that leads out of the
+//! table can be expressed. Calls block: the local disk is fastest that way, and object stores hide their requests'
+//! concurrency behind the `*_many` calls. Readers must not hold a lock that a FUSE handler takes while they call.
+//!
+//! Every call is safe to make from several threads.
+
+pub mod path;
+
+pub use path::TablePath;
+
+use crate::error::Result;
+use bytes::Bytes;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a store says about one object, without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectMeta {
+    /// Size in bytes.
+    pub size: u64,
+    /// Last modification, milliseconds since the epoch.
+    pub modified_ms: i64,
+    /// The store's version tag, where it has one. Local files have none.
+    pub etag: Option<String>,
+}
+
+/// One entry of a directory, without its parents' names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The entry's own name.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file; the size in bytes where the listing tells it for free (object stores), else `None` (local disks).
+    File {
+        /// Size in bytes.
+        size: Option<u64>,
+    },
+    /// A directory, or a common prefix of an object store.
+    Dir,
+}
+
+/// Reading access to one table's bytes.
+pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// The table's base URI, without a trailing slash: `file:///data/trips`, `s3://bucket/trips`.
+    fn uri(&self) -> &str;
+
+    /// The whole object; objects over `limit` bytes are refused as `Corrupt` before they are read.
+    fn read(&self, path: &TablePath, limit: u64) -> Result<Bytes>;
+
+    /// Exactly `len` bytes at `offset`; `Corrupt` if the object is shorter.
+    fn read_range(&self, path: &TablePath, offset: u64, len: u64) -> Result<Bytes>;
+
+    /// Several whole objects at once, results in order. Stores overlap the requests.
+    fn read_many(&self, paths: &[TablePath], limit: u64) -> Vec<Result<Bytes>> {
+        paths.iter().map(|p| self.read(p, limit)).collect()
+    }
+
+    /// Size, time and tag of one object.
+    fn stat(&self, path: &TablePath) -> Result<ObjectMeta>;
+
+    /// Stats several names of one directory at once, results in order.
+    fn stat_many(&self, dir: &TablePath, names: &[&str]) -> Vec<Result<ObjectMeta>>;
+
+    /// The entries of one directory, in no order. A directory that does not exist is `NotFound` on local disks and may be
+    /// an empty listing on object stores, where directories do not exist.
+    fn list(&self, dir: &TablePath) -> Result<Vec<DirEntry>>;
+
+    /// True where [`Storage::list`] of a missing directory is empty rather than `NotFound`, and where one flat listing is
+    /// cheaper than a walk.
+    fn is_object_store(&self) -> bool;
+
+    /// All files below `dir` as paths relative to it with their sizes, where a flat listing is cheap; `None` elsewhere.
+    fn list_flat(&self, dir: &TablePath) -> Option<Result<Vec<(String, u64)>>>;
+
+    /// Opens an object for random reads of one version of its bytes: an object that is replaced later makes reads fail with
+    /// `Stale`, never mixes bytes. With `expected_size`, another size is `Stale` too.
+    fn open(&self, path: &TablePath, expected_size: Option<u64>) -> Result<Arc<dyn RandomRead>>;
+
+    /// The file's path on the local disk, where there is one. It has been checked not to lead out of the table.
+    fn local_path(&self, path: &TablePath) -> Option<PathBuf>;
+}
+
+/// What a finished read is handed to. It may run on any thread, and must not block.
+pub type ReadDone = Box<dyn FnOnce(Result<Bytes>) + Send>;
+
+/// One version of one object's bytes.
+pub trait RandomRead: Send + Sync + std::fmt::Debug {
+    /// Size in bytes.
+    fn size(&self) -> u64;
+
+    /// Reads `len` bytes at `offset`, fewer only at the end of the object, and hands them to `done`: at once on the caller's
+    /// thread where the bytes are at hand, later on another one where they must be fetched.
+    fn read_at(&self, offset: u64, len: u32, done: ReadDone);
+
+    /// The open local file, for the kernel to read from without us (FUSE passthrough).
+    fn local_file(&self) -> Option<&File>;
+}
