@@ -7,6 +7,7 @@
 pub mod error;
 pub mod format;
 pub mod storage;
+pub mod telemetry;
 pub mod view;
 
 pub use error::{Error, ErrorKind, Result};
