@@ -6,11 +6,19 @@
 //!
 //! Every call is safe to make from several threads.
 
+pub mod local;
+pub mod location;
+pub mod options;
 pub mod path;
+pub mod stats;
 
+pub use local::LocalStorage;
+pub use location::Location;
+pub use options::StorageOptions;
 pub use path::TablePath;
+pub use stats::StorageStats;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::PathBuf;
@@ -87,6 +95,22 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// The file's path on the local disk, where there is one. It has been checked not to lead out of the table.
     fn local_path(&self, path: &TablePath) -> Option<PathBuf>;
+
+    /// The same store rooted at a directory below, sharing connections, caches and counters: a warehouse's tables.
+    fn rooted_at(&self, dir: &TablePath) -> Result<Arc<dyn Storage>>;
+
+    /// What the store was asked for so far.
+    fn stats(&self) -> &StorageStats;
+}
+
+/// Opens the store that `uri` names, rooted there: a bare path, or a URI of one of [`location::SCHEMES`].
+///
+/// A local directory must exist. Whether an object store's prefix exists shows only when something is read.
+pub fn open(uri: &str, _options: &StorageOptions) -> Result<Arc<dyn Storage>> {
+    match Location::parse(uri)? {
+        Location::Local(path) => Ok(Arc::new(LocalStorage::new(&path)?)),
+        Location::Store { scheme, .. } => Err(Error::unsupported(format!("{uri}: {scheme} is not built in yet"))),
+    }
 }
 
 /// What a finished read is handed to. It may run on any thread, and must not block.

@@ -13,3 +13,4 @@
 
 mod common;
 mod order;
+mod storage;

@@ -1,0 +1,183 @@
+//! Opening names so that nothing outside one directory is ever reached.
+//!
+//! The kernel does the work: `openat2` with `RESOLVE_BENEATH` refuses any step that leaves the directory, at every link and
+//! without a race. An absolute link that points back inside is followed by resolving it to the path it means and opening
+//! that path with the same guard. Where `openat2` is missing, each component is opened with `O_NOFOLLOW`: links are then
+//! refused altogether.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// `RESOLVE_BENEATH` answers `EAGAIN` while directories above the name are being renamed; a storm of renames ends here.
+const RACES_MAX: u32 = 128;
+
+/// A directory below which names are opened.
+#[derive(Debug)]
+pub(super) struct Beneath {
+    root: File,
+    root_path: PathBuf,
+    guarded: bool,
+}
+
+impl Beneath {
+    /// Opens the directory itself; links in `path` are followed.
+    pub(super) fn new(path: &Path) -> Result<Self> {
+        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| nul(path))?;
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: the path is a NUL-terminated string that outlives the call.
+        let root = owned(unsafe { libc::open(c_path.as_ptr(), flags) }).map_err(|e| missing_table(path, e))?;
+        let guarded = openat2(root.as_raw_fd(), c".", flags, libc::RESOLVE_BENEATH).is_ok();
+        Ok(Beneath { root, root_path: path.to_owned(), guarded })
+    }
+
+    /// The same guard around a directory below.
+    pub(super) fn below(&self, relative: &str) -> Result<Self> {
+        let root = self.open(relative, libc::O_PATH | libc::O_DIRECTORY)?;
+        Ok(Beneath { root, root_path: self.root_path.join(relative), guarded: self.guarded })
+    }
+
+    /// Where the directory is; only for messages and for what takes no descriptor.
+    pub(super) fn root_path(&self) -> &Path {
+        &self.root_path
+    }
+
+    /// Opens a relative path (`""` is the directory itself) with `flags`; `O_CLOEXEC` is added.
+    pub(super) fn open(&self, relative: &str, flags: i32) -> Result<File> {
+        let name = if relative.is_empty() { "." } else { relative };
+        let c_name = CString::new(name).map_err(|_| nul(Path::new(name)))?;
+        let flags = flags | libc::O_CLOEXEC;
+        let opened = if self.guarded { self.open_guarded(&c_name, flags) } else { self.open_by_component(name, flags) };
+        opened.map_err(|e| self.explain(relative, e))
+    }
+
+    fn open_guarded(&self, name: &CString, flags: i32) -> io::Result<File> {
+        let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+        let mut result = openat2(self.root.as_raw_fd(), name, flags, resolve);
+        for _ in 0..RACES_MAX {
+            match &result {
+                Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => {
+                    result = openat2(self.root.as_raw_fd(), name, flags, resolve)
+                }
+                _ => break,
+            }
+        }
+        match result {
+            Err(e) if e.raw_os_error() == Some(libc::EXDEV) => self.open_absolute_link(name, flags).unwrap_or(Err(e)),
+            other => other,
+        }
+    }
+
+    /// The guard refuses every absolute link. One that means a place inside is opened by that place's own path; what it
+    /// means may change in between, but the second open is guarded like the first and follows no link at all.
+    fn open_absolute_link(&self, name: &CString, flags: i32) -> Option<io::Result<File>> {
+        let base = self.root_path.canonicalize().ok()?;
+        let meant = base.join(Path::new(name.to_str().ok()?)).canonicalize().ok()?;
+        let inside = meant.strip_prefix(&base).ok()?;
+        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
+        let inside = CString::new(inside.as_os_str().as_bytes()).ok()?;
+        Some(openat2(self.root.as_raw_fd(), &inside, flags, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS))
+    }
+
+    fn open_by_component(&self, name: &str, flags: i32) -> io::Result<File> {
+        let mut dir = self.root.try_clone()?;
+        let mut parts = name.split('/').peekable();
+        while let Some(part) = parts.next() {
+            let c_part = CString::new(part)?;
+            let last = parts.peek().is_none();
+            let step = if last { flags } else { libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC };
+            // SAFETY: the descriptor is open and the name is a NUL-terminated string that outlives the call.
+            dir = owned(unsafe { libc::openat(dir.as_raw_fd(), c_part.as_ptr(), step | libc::O_NOFOLLOW) })?;
+            // With O_PATH, a link is opened itself instead of being refused.
+            if last && step & libc::O_PATH != 0 && dir.metadata()?.file_type().is_symlink() {
+                return Err(io::Error::from_raw_os_error(libc::ELOOP));
+            }
+        }
+        Ok(dir)
+    }
+
+    fn explain(&self, relative: &str, e: io::Error) -> Error {
+        let what = self.root_path.join(relative);
+        let what = what.display();
+        match e.raw_os_error() {
+            Some(libc::EXDEV) => Error::new(ErrorKind::Denied, format!("{what}: a link leads out of the table"))
+                .with_hint("nothing outside the table's base path is served; move the file into the table"),
+            Some(libc::ELOOP) if self.guarded => {
+                Error::new(ErrorKind::Denied, format!("{what}: links in a circle, or through /proc"))
+            }
+            Some(libc::ELOOP) => Error::new(ErrorKind::Denied, format!("{what}: is a link"))
+                .with_hint("this kernel has no openat2 (Linux 5.6), without which links cannot be followed safely"),
+            Some(libc::ENXIO | libc::ENODEV) => {
+                Error::corrupt(format!("{what}: is a socket or device, not a regular file"))
+            }
+            Some(libc::ENAMETOOLONG) => Error::invalid(format!("{what}: {e}")),
+            Some(libc::EMFILE | libc::ENFILE) => {
+                Error::io(what, e).with_hint("raise the limit of open files (ulimit -n, LimitNOFILE)")
+            }
+            _ => Error::io(what, e),
+        }
+    }
+}
+
+/// A second open file description of the directory `file`, with `flags`.
+pub(super) fn open_same(file: &File, flags: i32) -> io::Result<File> {
+    // SAFETY: the descriptor is open and the name is a NUL-terminated constant.
+    owned(unsafe { libc::openat(file.as_raw_fd(), c".".as_ptr(), flags | libc::O_CLOEXEC) })
+}
+
+fn missing_table(path: &Path, e: io::Error) -> Error {
+    Error::io(path.display(), e).with_hint("the table's base path must be a directory that can be read")
+}
+
+fn nul(path: &Path) -> Error {
+    Error::invalid(format!("{}: holds a NUL byte", path.display()))
+}
+
+fn openat2(dir: RawFd, name: &std::ffi::CStr, flags: i32, resolve: u64) -> io::Result<File> {
+    // SAFETY: `open_how` is plain integers, for which all zeroes is a value.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = u64::from(flags.cast_unsigned());
+    how.resolve = resolve;
+    // SAFETY: name and `how` outlive the call, and the size passed is that of `how`.
+    let fd =
+        unsafe { libc::syscall(libc::SYS_openat2, dir, name.as_ptr(), &raw const how, size_of::<libc::open_how>()) };
+    owned(i32::try_from(fd).unwrap_or(-1))
+}
+
+fn owned(fd: i32) -> io::Result<File> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor to us alone.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn without_openat2_plain_names_open_and_links_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        std::fs::write(dir.path().join("d/f"), "x").unwrap();
+        symlink("d", dir.path().join("l")).unwrap();
+        symlink("f", dir.path().join("d/l")).unwrap();
+        let mut beneath = Beneath::new(dir.path()).unwrap();
+        beneath.guarded = false;
+        assert!(beneath.open("d/f", libc::O_RDONLY).is_ok());
+        assert!(beneath.open("", libc::O_RDONLY | libc::O_DIRECTORY).is_ok());
+        for path in ["l/f", "d/l"] {
+            for flags in [libc::O_RDONLY, libc::O_PATH] {
+                let e = beneath.open(path, flags).unwrap_err();
+                assert!(matches!(e.kind(), ErrorKind::Denied | ErrorKind::NotFound), "{path}: {e}");
+            }
+        }
+        assert_eq!(beneath.open("d/no", libc::O_RDONLY).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
