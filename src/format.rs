@@ -3,4 +3,6 @@
 //! Nothing here touches storage, the clock or the log, and no input makes it panic, loop or allocate without bound.
 //! `docs/format.md` states what is relied on, by table version.
 
+pub mod avro;
+pub mod input;
 pub mod instant;
