@@ -3,12 +3,25 @@
 //! An instant time is a string of digits and is compared as a string, never as a number or a date: test tables use
 //! `001`, metadata tables use `00000000000000001`, and a 14-digit time sorts before every 17-digit time that it begins.
 
+mod moment;
+mod name;
+
+pub use moment::Zone;
+pub use name::{Action, Instant, Layout, State, pending_file_name};
+
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
 /// Most digits that an instant time may have: 17, plus the suffixes of metadata-table services, plus slack.
 pub const DIGITS_MAX: usize = 23;
+
+/// Digits of a time with seconds: `yyyyMMddHHmmss`, before 0.10.
+const SECONDS_LEN: usize = 14;
+/// Digits of a time with milliseconds: `yyyyMMddHHmmssSSS`.
+const MILLIS_LEN: usize = 17;
+/// The milliseconds of a time that was written without any.
+const MILLIS_OF_SECONDS: &str = "999";
 
 /// The time that names an instant: all digits, ordered as Hudi orders it (plain string comparison).
 ///
@@ -40,6 +53,13 @@ impl InstantTime {
         let mut digits = [0; DIGITS_MAX];
         digits[0] = b'0';
         InstantTime { digits, len: 1 }
+    }
+
+    /// The 14-digit time that this one may stand for: before 0.10 times had no milliseconds, and later releases append `999`
+    /// to them. Looking for an instant on the timeline tries both.
+    pub fn without_appended_millis(&self) -> Option<Self> {
+        let text = self.as_str();
+        (text.len() == MILLIS_LEN).then(|| text.strip_suffix(MILLIS_OF_SECONDS).and_then(Self::parse))?
     }
 
     /// The digits.
