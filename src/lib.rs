@@ -6,6 +6,8 @@
 
 pub mod error;
 pub mod format;
+pub mod fs;
+pub mod fuse;
 pub mod storage;
 pub mod telemetry;
 pub mod view;
