@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+pub mod control;
 pub mod error;
 pub mod format;
 pub mod fs;

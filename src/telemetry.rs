@@ -9,7 +9,7 @@
 //! Recording is lock-free for metrics and takes one short lock for events. Names nothing of the modules that record.
 
 pub mod event;
-mod label;
+pub mod label;
 pub mod log;
 pub mod metric;
 
