@@ -4,8 +4,10 @@
 //! `docs/format.md` states what is relied on, by table version.
 
 pub mod avro;
+pub mod commit;
 pub mod file_name;
 pub mod input;
 pub mod instant;
 pub mod partition_path;
+pub mod plan;
 pub mod properties;

@@ -11,6 +11,7 @@ pub mod fs;
 pub mod fuse;
 pub mod storage;
 pub mod telemetry;
+pub mod timeline;
 pub mod view;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,187 @@
+//! Plans and results of table services, as far as reading needs them. All are Avro in every layout.
+//!
+//! A pending compaction says which groups may have a half-written base file; a pending clustering, which instants; a rollback,
+//! a restore, a clean and a savepoint are shown in the timeline. Format: docs/format.md, "Plans".
+
+use super::avro::{Container, Cursor, Value};
+use super::instant::InstantTime;
+use crate::error::{Error, Result};
+
+/// A compaction or log compaction plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactionPlan {
+    /// One entry a file group.
+    pub operations: Vec<CompactionOperation>,
+}
+
+/// What is compacted of one file group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompactionOperation {
+    /// The partition's path.
+    pub partition: String,
+    /// The file group.
+    pub file_id: String,
+    /// The slice compacted.
+    pub base_instant: Option<InstantTime>,
+    /// The base file's name; `None` for a group of logs only.
+    pub base_file: Option<String>,
+    /// The log files' names, oldest first.
+    pub log_files: Vec<String>,
+}
+
+/// What a replace commit or clustering was requested to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestedReplace {
+    /// The operation in upper case, where it is stated.
+    pub operation: Option<String>,
+    /// The file groups that a clustering reads and will replace; `None` if this is no clustering.
+    pub clustered: Option<Vec<GroupOfPartition>>,
+}
+
+/// A file group and its partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupOfPartition {
+    /// The partition's path.
+    pub partition: String,
+    /// The file group.
+    pub file_id: String,
+}
+
+impl CompactionPlan {
+    /// Reads `<instant>.compaction.requested`. An empty file is a plan without operations.
+    pub fn parse(bytes: &[u8]) -> Result<CompactionPlan> {
+        let mut plan = CompactionPlan::default();
+        visit_record(bytes, |field, cursor| {
+            if field == "operations" {
+                cursor.array(|cursor| {
+                    plan.operations.push(operation(cursor)?);
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(plan)
+    }
+}
+
+fn operation(cursor: &mut Cursor<'_, '_>) -> Result<CompactionOperation> {
+    let mut operation = CompactionOperation::default();
+    cursor.record(|field, cursor| {
+        match field {
+            "partitionPath" => operation.partition = cursor.str()?.unwrap_or_default().to_owned(),
+            "fileId" => operation.file_id = cursor.str()?.unwrap_or_default().to_owned(),
+            "baseInstantTime" => operation.base_instant = cursor.str()?.and_then(InstantTime::parse),
+            "dataFilePath" => operation.base_file = cursor.str()?.filter(|p| !p.is_empty()).map(last_component),
+            "deltaFilePaths" => {
+                cursor.array(|cursor| {
+                    operation.log_files.extend(cursor.str()?.map(last_component));
+                    Ok(())
+                })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(operation)
+}
+
+impl RequestedReplace {
+    /// Reads `<instant>.replacecommit.requested` or `<instant>.clustering.requested`. Old writers left it empty for
+    /// anything but clustering.
+    pub fn parse(bytes: &[u8]) -> Result<RequestedReplace> {
+        let mut requested = RequestedReplace::default();
+        visit_record(bytes, |field, cursor| {
+            match field {
+                "operationType" => requested.operation = cursor.str()?.map(str::to_ascii_uppercase),
+                "clusteringPlan" => {
+                    let mut groups = Vec::new();
+                    let is_plan = cursor.record(|field, cursor| {
+                        if field == "inputGroups" {
+                            cursor.array(|cursor| clustering_group(cursor, &mut groups))?;
+                        }
+                        Ok(())
+                    })?;
+                    requested.clustered = is_plan.then_some(groups);
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(requested)
+    }
+}
+
+fn clustering_group(cursor: &mut Cursor<'_, '_>, groups: &mut Vec<GroupOfPartition>) -> Result<()> {
+    cursor.record(|field, cursor| {
+        if field == "slices" {
+            cursor.array(|cursor| {
+                let mut group = GroupOfPartition::default();
+                cursor.record(|field, cursor| {
+                    match field {
+                        "partitionPath" => group.partition = cursor.str()?.unwrap_or_default().to_owned(),
+                        "fileId" => group.file_id = cursor.str()?.unwrap_or_default().to_owned(),
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+                groups.push(group);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The instants that a completed rollback or restore took away; empty for an empty file.
+pub fn undone_instants(bytes: &[u8]) -> Result<Vec<InstantTime>> {
+    let Some(value) = first_value(bytes)? else { return Ok(Vec::new()) };
+    let named = ["commitsRollback", "instantsToRollback"].iter().find_map(|f| value.get(f));
+    Ok(strings(named).filter_map(InstantTime::parse).collect())
+}
+
+/// The oldest commit whose files a completed clean kept; `None` if it does not say.
+pub fn earliest_retained(bytes: &[u8]) -> Result<Option<InstantTime>> {
+    let value = first_value(bytes)?;
+    Ok(value.as_ref().and_then(|v| v.get("earliestCommitToRetain")?.as_str()).and_then(InstantTime::parse))
+}
+
+/// The comment of a completed savepoint.
+pub fn savepoint_comment(bytes: &[u8]) -> Result<Option<String>> {
+    let value = first_value(bytes)?;
+    Ok(value.as_ref().and_then(|v| v.get("comments")?.as_str()).filter(|c| !c.is_empty()).map(str::to_owned))
+}
+
+/// The fields of the single record of a container; nothing for an empty file.
+fn visit_record(
+    bytes: &[u8],
+    mut visit: impl for<'s, 'a> FnMut(&'s str, &mut Cursor<'s, 'a>) -> Result<()>,
+) -> Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let mut found = false;
+    Container::open(bytes)?.records(|cursor| {
+        found = true;
+        cursor.record(&mut visit)?;
+        Ok(())
+    })?;
+    if found { Ok(()) } else { Err(Error::corrupt("a plan without a record")) }
+}
+
+fn first_value(bytes: &[u8]) -> Result<Option<Value>> {
+    if bytes.is_empty() { Ok(None) } else { Container::open(bytes)?.first_value() }
+}
+
+fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
+    let items: &[Value] = match value {
+        Some(Value::Array(items)) => items,
+        _ => &[],
+    };
+    items.iter().filter_map(Value::as_str)
+}
+
+/// Plans of the first version hold whole paths, later ones names.
+fn last_component(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
