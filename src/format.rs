@@ -6,8 +6,10 @@
 pub mod avro;
 pub mod commit;
 pub mod file_name;
+pub mod hfile;
 pub mod input;
 pub mod instant;
 pub mod partition_path;
 pub mod plan;
 pub mod properties;
+pub mod source;
