@@ -9,6 +9,7 @@ pub mod file_name;
 pub mod hfile;
 pub mod input;
 pub mod instant;
+pub mod log;
 pub mod partition_path;
 pub mod plan;
 pub mod properties;

@@ -1,0 +1,93 @@
+//! The contents of Avro and delete blocks.
+//!
+//! ```text
+//! avro:   i32 version (1 to 3) | i32 records, each: i32 length | Avro value of the header's schema
+//! delete: i32 version (3) | i32 length | Avro value of HoodieDeleteRecordList
+//! ```
+
+use crate::error::{Error, Result};
+use crate::format::avro::{Cursor, Schema};
+use crate::format::input::Input;
+use std::sync::OnceLock;
+
+/// The records of an Avro block. Ends after the first failure.
+pub fn avro_records(content: &[u8]) -> Result<impl Iterator<Item = Result<&[u8]>>> {
+    let mut input = Input::new(content);
+    let version = input.i32()?;
+    if !(1..=3).contains(&version) {
+        return Err(Error::unsupported(format!("avro block of version {version}")));
+    }
+    let mut left = input.i32()?;
+    Ok(std::iter::from_fn(move || {
+        if left <= 0 {
+            return None;
+        }
+        left -= 1;
+        let record = input.i32().and_then(|len| input.take_signed(i64::from(len)));
+        if record.is_err() {
+            left = 0;
+        }
+        Some(record)
+    }))
+}
+
+/// Visits the keys that a delete block deletes, each with its partition where that is written.
+pub fn delete_keys(content: &[u8], mut visit: impl FnMut(&str, Option<&str>) -> Result<()>) -> Result<()> {
+    let mut input = Input::new(content);
+    match input.i32()? {
+        3 => {}
+        version @ (1 | 2) => {
+            return Err(Error::unsupported(format!("delete block of version {version}, serialized with Kryo"))
+                .with_hint("compact the table with Hudi 0.14 or later"));
+        }
+        version => return Err(Error::unsupported(format!("delete block of version {version}"))),
+    }
+    let len = input.i32()?;
+    let mut cursor = Cursor::new(schema()?, input.take_signed(i64::from(len))?);
+    cursor.record(|_, list| {
+        list.array(|item| {
+            let (mut key, mut partition) = (None, None);
+            item.record(|field, value| {
+                match field {
+                    "recordKey" => key = value.str()?,
+                    "partitionPath" => partition = value.str()?,
+                    _ => {}
+                }
+                Ok(())
+            })?;
+            visit(key.ok_or_else(|| Error::corrupt("a delete without a key"))?, partition)
+        })
+        .map(drop)
+    })?;
+    cursor.finish()
+}
+
+/// A delete block carries no schema of its own: the branches of the ordering value are fixed by their order.
+fn schema() -> Result<&'static Schema> {
+    static SCHEMA: OnceLock<Result<Schema>> = OnceLock::new();
+    SCHEMA.get_or_init(|| Schema::parse(&schema_text())).as_ref().map_err(Error::duplicate)
+}
+
+fn schema_text() -> String {
+    let scalars = ["boolean", "int", "long", "float", "double", "bytes", "string", "int", "bytes", "long", "long"];
+    let wrapper = |i: usize, of: &str| {
+        format!(r#"{{"type": "record", "name": "Wrapper{i}", "fields": [{{"name": "value", "type": "{of}"}}]}}"#)
+    };
+    let wrappers: Vec<String> = scalars.iter().enumerate().map(|(i, of)| wrapper(i, of)).collect();
+    let names: Vec<String> = (0..scalars.len()).map(|i| format!("\"Wrapper{i}\"")).collect();
+    // Several ordering fields: an array of the same, and of LocalDateWrapper.
+    let array = format!(
+        r#"{{"type": "record", "name": "ArrayWrapper", "fields": [{{"name": "wrappedValues",
+            "type": ["null", {{"type": "array", "items": ["null", {}, {}]}}]}}]}}"#,
+        names.join(", "),
+        wrapper(scalars.len(), "int")
+    );
+    format!(
+        r#"{{"type": "record", "name": "HoodieDeleteRecordList", "fields": [{{"name": "deleteRecordList", "type":
+            {{"type": "array", "items": {{"type": "record", "name": "HoodieDeleteRecord", "fields": [
+                {{"name": "recordKey", "type": ["null", "string"]}},
+                {{"name": "partitionPath", "type": ["null", "string"]}},
+                {{"name": "orderingVal", "type": ["null", {}, {array}]}}]}}}}}}]}}"#,
+        wrappers.join(", ")
+    )
+}
