@@ -237,8 +237,10 @@ fn log_compaction_stands_in_for_what_it_replaced() {
 
 #[test]
 fn compactions_in_a_circle_are_refused() {
-    let circle = [data("1"), compacted("2", &["3", "1"]), compacted("3", &["2"])];
-    for blocks in [&circle[..], &[compacted("4", &["4"])]] {
+    // Whole but for the blocks in a circle: 3 waits for 2, which waits for 3.
+    let with_original = [data("1"), compacted("2", &["3", "1"]), compacted("3", &["2"])];
+    assert_eq!(select(&with_original, |_| true).unwrap(), [2]);
+    for blocks in [&with_original[1..], &[compacted("4", &["4"])]] {
         assert_eq!(select(blocks, |_| true).unwrap_err().kind(), ErrorKind::Corrupt, "{blocks:?}");
     }
 }
