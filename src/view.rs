@@ -3,6 +3,18 @@
 //! [`PartitionView`] is what the rest of the crate reads. It is compact, because a table may have a million files: names lie
 //! end to end in one buffer, and an entry is 32 bytes. It is immutable and shared by `Arc`.
 
+mod context;
+mod lister;
+mod merged;
+mod partition;
+mod slice;
+
+pub use context::ViewContext;
+pub use lister::StorageLister;
+pub use merged::{MergedSlice, merged_slices};
+pub use partition::load_partition;
+pub use slice::{Sliced, slice};
+
 use crate::error::Result;
 use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
@@ -14,16 +26,17 @@ pub const SIZE_UNKNOWN: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name_start: u32,
+    /// Where the file id begins: in the name itself for native files, behind it for external ones.
+    file_id_start: u32,
     name_len: u16,
-    /// Bytes of the served name that are the file id (native names), or of `stored` (external ones).
     file_id_len: u16,
     instant: u32,
-    flags: u32,
     size: u64,
+    flags: u8,
 }
 
-const LISTED: u32 = 1;
-const EXTERNAL: u32 = 2;
+const LISTED: u8 = 1;
+const EXTERNAL: u8 = 2;
 
 /// The committed base files of one partition as of an instant: the ones that the read-optimized view lists, and the older
 /// versions that can still be opened by name.
@@ -62,8 +75,16 @@ pub struct NewFile<'a> {
     pub external: bool,
 }
 
+impl NewFile<'_> {
+    /// The file id where it has to be kept beside the name.
+    fn file_id_apart(&self) -> &str {
+        if self.name.starts_with(self.file_id) { "" } else { self.file_id }
+    }
+}
+
 impl PartitionView {
-    /// Builds a view; `files` may come in any order. Of several files with one name the first counts.
+    /// Builds a view; `files` may come in any order. Of several files with one name the first counts. Names are at most 255
+    /// bytes, file ids at most 65,535.
     pub fn build<'a>(files: impl IntoIterator<Item = NewFile<'a>>, log_only_groups: u32) -> PartitionView {
         let mut files: Vec<NewFile<'a>> = files.into_iter().collect();
         files.sort_by(|a, b| a.name.cmp(b.name));
@@ -72,16 +93,19 @@ impl PartitionView {
         instants.sort_unstable();
         instants.dedup();
         let mut view = PartitionView { log_only_groups, ..PartitionView::default() };
-        view.names.reserve_exact(files.iter().map(|f| f.name.len()).sum());
+        view.names.reserve_exact(files.iter().map(|f| f.name.len() + f.file_id_apart().len()).sum());
         view.entries.reserve_exact(files.len());
         for file in files {
             let start = view.names.len() as u32;
             view.names.push_str(file.name);
+            view.names.push_str(file.file_id_apart());
+            let file_id_start = if file.file_id_apart().is_empty() { start } else { start + file.name.len() as u32 };
             let flags = if file.listed { LISTED } else { 0 } | if file.external { EXTERNAL } else { 0 };
             view.entries.push(Entry {
                 name_start: start,
+                file_id_start,
                 name_len: file.name.len() as u16,
-                file_id_len: file.file_id.len().min(file.name.len()) as u16,
+                file_id_len: file.file_id.len() as u16,
                 instant: instants.partition_point(|i| *i < file.instant) as u32,
                 flags,
                 size: file.size,
@@ -159,9 +183,15 @@ impl PartitionView {
         self.names.get(start..start + entry.name_len as usize).unwrap_or_default()
     }
 
+    fn file_id_of(&self, entry: &Entry) -> &str {
+        let start = entry.file_id_start as usize;
+        self.names.get(start..start + entry.file_id_len as usize).unwrap_or_default()
+    }
+
     fn entry(&self, index: u32) -> Entry {
         self.entries.get(index as usize).copied().unwrap_or(Entry {
             name_start: 0,
+            file_id_start: 0,
             name_len: 0,
             file_id_len: 0,
             instant: 0,
@@ -184,7 +214,13 @@ impl<'a> FileRef<'a> {
 
     /// The file group's id.
     pub fn file_id(&self) -> &'a str {
-        self.name().get(..self.view.entry(self.index).file_id_len as usize).unwrap_or_default()
+        self.view.file_id_of(&self.view.entry(self.index))
+    }
+
+    /// Where its bytes lie, relative to the partition: the name itself, or for a file of another engine the path that its
+    /// writer gave it, which may lead into a folder.
+    pub fn stored_path(&self) -> &'a str {
+        if self.is_external() { self.file_id() } else { self.name() }
     }
 
     /// The instant that wrote it.
@@ -229,4 +265,15 @@ pub trait Lister: Send + Sync + std::fmt::Debug {
 
     /// `metadata_table` or `storage`, for status.
     fn name(&self) -> &'static str;
+
+    /// True where each name is on record as the table's own, so that one that makes no sense is an error; false where anybody
+    /// may have put a file beside the table's.
+    fn is_record(&self) -> bool {
+        true
+    }
+
+    /// What was passed over or found odd while listing, a line each.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

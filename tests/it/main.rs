@@ -14,3 +14,4 @@
 mod common;
 mod order;
 mod storage;
+mod view;

@@ -1,0 +1,3 @@
+//! The timeline and the view, on tables that real writers made.
+
+mod golden;
