@@ -9,6 +9,7 @@ pub mod error;
 pub mod format;
 pub mod fs;
 pub mod fuse;
+pub mod metadata;
 pub mod storage;
 pub mod telemetry;
 pub mod timeline;

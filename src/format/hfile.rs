@@ -120,7 +120,8 @@ impl<S: ByteSource> HFile<S> {
     /// Reads a data block that [`HFile::locate`] named.
     pub fn read_data(&self, at: BlockRef) -> Result<DataBlock> {
         let payload = self.read_at(at, Kind::Data)?;
-        Ok(DataBlock::new(payload, self.info.cells_have_versions))
+        // Hudi's own writer always writes versions; its first releases did not say so.
+        Ok(DataBlock::new(payload, self.info.cells_have_versions || self.trailer.minor_version == 0))
     }
 
     /// Visits all cells in order of their rows, and checks that they are in order and as many as the trailer says.

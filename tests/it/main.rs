@@ -12,6 +12,7 @@
 )]
 
 mod common;
+mod metadata;
 mod order;
 mod storage;
 mod view;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! i32 key length | i32 value length | key | value | Hadoop VInt MVCC version, where the file information says so
-//! key: i16 row length | row | u8 family length | family | qualifier | i64 timestamp | u8 type
+//! key: i16 row length | row | u8 family length | family | qualifier | i64 timestamp | u8 type; or up to the row only
 //! ```
 
 use super::index::{hadoop_vlong, row_of};
@@ -102,6 +102,8 @@ fn cell<'a>(input: &mut Input<'a>, versions: bool) -> Result<Cell<'a>> {
     }
     let row = row_of(key)?;
     match key.last() {
+        // The first releases of Hudi's own writer left out all but the row.
+        _ if key.len() == row.len() + 2 => Ok(Cell { row, value }),
         Some(&PUT) if key.len() >= row.len() + 12 => Ok(Cell { row, value }),
         kind => {
             Err(Error::corrupt(format!("key of {} bytes and type {kind:?} is not one that Hudi writes", key.len())))

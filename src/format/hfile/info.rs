@@ -15,7 +15,7 @@ const MAGIC: &[u8; 4] = b"PBUF";
 #[derive(Debug)]
 pub struct FileInfo {
     entries: HashMap<Bytes, Bytes>,
-    /// Each cell is followed by an MVCC version.
+    /// Says that each cell is followed by an MVCC version.
     pub cells_have_versions: bool,
 }
 

@@ -31,6 +31,8 @@ pub struct Trailer {
     pub levels: u32,
     /// How payloads are compressed.
     pub codec: Codec,
+    /// 0 of Hudi's own writer, 3 of HBase's.
+    pub minor_version: u8,
 }
 
 impl Trailer {
@@ -42,9 +44,10 @@ impl Trailer {
         }
         let len = input.varint()?;
         let body = input.take_signed(i64::try_from(len).unwrap_or(-1))?;
-        let version = bytes.last_chunk::<4>().map(|v| u32::from_be_bytes(*v) & 0x00ff_ffff);
-        if version != Some(MAJOR) {
-            return Err(Error::unsupported(format!("major version {} is not {MAJOR}", version.unwrap_or_default())));
+        let version = bytes.last_chunk::<4>().map(|v| u32::from_be_bytes(*v)).unwrap_or_default();
+        let [minor_version, ..] = version.to_be_bytes();
+        if version & 0x00ff_ffff != MAJOR {
+            return Err(Error::unsupported(format!("major version {} is not {MAJOR}", version & 0x00ff_ffff)));
         }
         let mut fields = [0u64; 13];
         for field in proto_fields(body) {
@@ -63,6 +66,14 @@ impl Trailer {
         let data_index_count =
             u32::try_from(index_count).map_err(|_| Error::corrupt(format!("{index_count} index entries")))?;
         let codec = Codec::from_id(codec)?;
-        Ok(Trailer { file_info_offset, load_on_open_offset, data_index_count, entry_count, levels, codec })
+        Ok(Trailer {
+            file_info_offset,
+            load_on_open_offset,
+            data_index_count,
+            entry_count,
+            levels,
+            codec,
+            minor_version,
+        })
     }
 }

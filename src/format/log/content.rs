@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! avro:   i32 version (1 to 3) | i32 records, each: i32 length | Avro value of the header's schema
-//! delete: i32 version (3) | i32 length | Avro value of HoodieDeleteRecordList
+//! delete: i32 version (3) | i32 length | Avro value of HoodieDeleteRecordList (before 3: Kryo, read only if empty)
 //! ```
 
 use crate::error::{Error, Result};
@@ -36,6 +36,8 @@ pub fn delete_keys(content: &[u8], mut visit: impl FnMut(&str, Option<&str>) -> 
     let mut input = Input::new(content);
     match input.i32()? {
         3 => {}
+        // Metadata tables of table version 5 and before begin with one that deletes nothing.
+        1 | 2 if is_empty_kryo_array(input.rest()) => return Ok(()),
         version @ (1 | 2) => {
             return Err(Error::unsupported(format!("delete block of version {version}, serialized with Kryo"))
                 .with_hint("compact the table with Hudi 0.14 or later"));
@@ -60,6 +62,15 @@ pub fn delete_keys(content: &[u8], mut visit: impl FnMut(&str, Option<&str>) -> 
         .map(drop)
     })?;
     cursor.finish()
+}
+
+/// True for Kryo's form of an array without elements: the class by its name, whose last byte has the high bit set, a
+/// reference mark, and the length plus one.
+fn is_empty_kryo_array(bytes: &[u8]) -> bool {
+    let Some(named) = bytes.get(4..).and_then(|b| b.strip_prefix(&[1, 0])) else { return false };
+    let end = named.iter().position(|b| *b >= 0x80);
+    let Some((class, rest)) = end.and_then(|end| named.split_at_checked(end + 1)) else { return false };
+    class.starts_with(b"[Lorg.apache.hudi.") && rest == [1, 1]
 }
 
 /// A delete block carries no schema of its own: the branches of the ordering value are fixed by their order.

@@ -1,0 +1,218 @@
+//! [`Changes`]: the records of a slice's log files, by key, unopened.
+//!
+//! Values stay where they were decompressed to, so that a key costs some tens of bytes beside its value. They are decoded
+//! when somebody asks for the key.
+
+use super::source::FileSource;
+use super::valid::ValidInstants;
+use crate::error::{Error, Result};
+use crate::format::avro::{Cursor, Schema};
+use crate::format::hfile::HFile;
+use crate::format::log::{BlockHead, BlockKind, HeaderKey, LogBlock, LogReader, avro_records, delete_keys, select};
+use crate::format::source::ByteSource;
+use crate::storage::{Storage, TablePath};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Largest log block accepted, bytes: Java keeps lengths in 32 bits.
+const CONTENT_LEN_MAX: u64 = 2 << 30;
+
+/// Log files up to this size are read whole, bytes: they mostly hold one commit's names.
+const SMALL_LEN_MAX: u64 = 4 << 20;
+/// Bytes of whole log files that are held at once; what is beyond is read by range.
+const KEPT_LEN_MAX: u64 = 128 << 20;
+
+type Source = Box<dyn ByteSource>;
+
+/// What log files say about the keys that they name.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    by_key: HashMap<Box<[u8]>, Vec<Change>>,
+    schemas: Schemas,
+    bytes: usize,
+    /// Blocks that a dying writer left, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// One change of one key.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// A record and the schema that it was written with.
+    Put(Bytes, Arc<Schema>),
+    /// The record is deleted.
+    Delete,
+}
+
+/// Schemas by their text: a slice's blocks nearly always share one.
+#[derive(Debug, Default)]
+struct Schemas(Vec<(String, Arc<Schema>)>);
+
+/// A log file of the slice.
+struct File<'p> {
+    path: &'p TablePath,
+    size: u64,
+    /// The whole file, where it is small enough to be kept until its blocks are selected.
+    bytes: Option<Bytes>,
+}
+
+impl Changes {
+    /// Reads log files, given in the order of their slice.
+    pub fn read(storage: &dyn Storage, logs: &[TablePath], valid: &ValidInstants<'_>) -> Result<Changes> {
+        let mut changes = Changes::default();
+        let files = prefetch(storage, logs)?;
+        let (mut blocks, mut heads) = (Vec::new(), Vec::new());
+        for file in &files {
+            let found = file.scan(storage, &mut changes.warnings).map_err(|e| e.context(file.path))?;
+            for (block, head) in found {
+                blocks.push((file, block));
+                heads.push(head);
+            }
+        }
+        // Selected blocks come file by file nearly always, so that one open file at a time is enough.
+        let mut open: Option<(&TablePath, LogReader<Source>)> = None;
+        for i in select(&heads, |instant| valid.contains(instant))? {
+            let Some((file, block)) = blocks.get(i) else { continue };
+            let reader = match open.take().filter(|(path, _)| *path == file.path) {
+                Some((_, reader)) => reader,
+                None => file.reader(storage)?,
+            };
+            let (_, reader) = open.insert((file.path, reader));
+            let applied = changes.apply(reader, block);
+            applied.map_err(|e| e.context(format!("{}: block at byte {}", file.path, block.offset)))?;
+        }
+        Ok(changes)
+    }
+
+    /// The changes of a key, oldest first.
+    pub fn of(&self, key: &[u8]) -> &[Change] {
+        self.by_key.get(key).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Number of keys.
+    pub fn keys_len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Bytes of memory, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn apply(&mut self, reader: &mut LogReader<Source>, block: &LogBlock) -> Result<()> {
+        if block.content_len > CONTENT_LEN_MAX {
+            return Err(Error::corrupt(format!("content of {} bytes", block.content_len)));
+        }
+        match block.kind {
+            BlockKind::HFile => {
+                let file = HFile::open(reader.content(block)?)?;
+                let text = file.info("schema").map(|t| std::str::from_utf8(t)).transpose();
+                let text = text.map_err(|_| Error::corrupt("schema is not UTF-8"))?;
+                let text = text.or_else(|| block.header(HeaderKey::Schema));
+                let schema = self.schemas.parse(text.ok_or_else(|| Error::corrupt("HFile without a schema"))?)?;
+                file.scan(|key, value| {
+                    self.push(key, Change::Put(value, schema.clone()));
+                    Ok(())
+                })
+            }
+            BlockKind::Delete => delete_keys(&reader.content(block)?, |key, _| {
+                self.push(key.as_bytes(), Change::Delete);
+                Ok(())
+            }),
+            // A metadata table without base HFiles may have been told to write Avro logs; their keys are in the records.
+            BlockKind::Avro => {
+                let content = reader.content(block)?;
+                let text = block.header(HeaderKey::Schema).ok_or_else(|| Error::corrupt("block without a schema"))?;
+                let schema = self.schemas.parse(text)?;
+                for record in avro_records(&content)? {
+                    let record = record?;
+                    let key = key_of(&schema, record)?;
+                    self.push(key.as_bytes(), Change::Put(content.slice_ref(record), schema.clone()));
+                }
+                Ok(())
+            }
+            kind => Err(Error::unsupported(format!("{kind:?} block in the metadata table"))),
+        }
+    }
+
+    fn push(&mut self, key: &[u8], change: Change) {
+        self.bytes += std::mem::size_of::<Change>();
+        if let Change::Put(value, _) = &change {
+            self.bytes += value.len();
+        }
+        match self.by_key.get_mut(key) {
+            Some(changes) => changes.push(change),
+            None => {
+                self.bytes += key.len() + std::mem::size_of::<(Box<[u8]>, Vec<Change>)>();
+                self.by_key.insert(key.into(), vec![change]);
+            }
+        }
+    }
+}
+
+impl Schemas {
+    fn parse(&mut self, text: &str) -> Result<Arc<Schema>> {
+        if let Some((_, known)) = self.0.iter().find(|(t, _)| t == text) {
+            return Ok(known.clone());
+        }
+        let schema = Arc::new(Schema::parse(text)?);
+        self.0.push((text.to_owned(), schema.clone()));
+        Ok(schema)
+    }
+}
+
+/// Sizes of all files, and the bytes of small ones, with few requests to the store.
+fn prefetch<'p>(storage: &dyn Storage, logs: &'p [TablePath]) -> Result<Vec<File<'p>>> {
+    let Some(first) = logs.first() else { return Ok(Vec::new()) };
+    let names: Vec<&str> = logs.iter().map(TablePath::file_name).collect();
+    let mut files = Vec::new();
+    for (path, meta) in logs.iter().zip(storage.stat_many(&first.parent(), &names)) {
+        files.push(File { path, size: meta.map_err(|e| e.context(path))?.size, bytes: None });
+    }
+    let mut budget = KEPT_LEN_MAX;
+    let small = |file: &&mut File<'p>| {
+        let fits = file.size <= SMALL_LEN_MAX && file.size <= budget;
+        budget -= if fits { file.size } else { 0 };
+        fits
+    };
+    let small: Vec<&mut File<'p>> = files.iter_mut().filter(small).collect();
+    let paths: Vec<TablePath> = small.iter().map(|f| f.path.clone()).collect();
+    for (file, bytes) in small.into_iter().zip(storage.read_many(&paths, 2 * SMALL_LEN_MAX)) {
+        file.bytes = Some(bytes.map_err(|e| e.context(file.path))?);
+    }
+    Ok(files)
+}
+
+impl File<'_> {
+    fn reader(&self, storage: &dyn Storage) -> Result<LogReader<Source>> {
+        Ok(LogReader::new(match &self.bytes {
+            Some(bytes) => Box::new(bytes.clone()),
+            None => Box::new(FileSource(storage.open(self.path, Some(self.size))?)),
+        }))
+    }
+
+    /// All blocks, without their contents.
+    fn scan(&self, storage: &dyn Storage, warnings: &mut Vec<String>) -> Result<Vec<(LogBlock, BlockHead)>> {
+        let mut reader = self.reader(storage)?;
+        let mut found = Vec::new();
+        while let Some(block) = reader.next_block()? {
+            if block.kind == BlockKind::Corrupt {
+                warnings.push(format!("{}: {} bytes at byte {} are no block", self.path, block.len, block.offset));
+            }
+            let head = block.head()?;
+            found.push((block, head));
+        }
+        Ok(found)
+    }
+}
+
+fn key_of<'a>(schema: &Schema, record: &'a [u8]) -> Result<&'a str> {
+    let mut key = None;
+    Cursor::new(schema, record).record(|field, cursor| {
+        if field == "key" {
+            key = cursor.str()?;
+        }
+        Ok(())
+    })?;
+    key.filter(|k| !k.is_empty()).ok_or_else(|| Error::corrupt("record without a key"))
+}

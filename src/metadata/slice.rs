@@ -1,0 +1,106 @@
+//! Finding the newest slice of the `files` partition: one base file, or none yet, and the log files on top of it.
+//!
+//! The base is the newest one whose instant is committed. Up to table version 6 a log file bears the base instant of its
+//! slice; from 8 on it bears the instant that wrote it, and belongs on top of the base if it *completed* after the base's
+//! compaction was requested: the compaction that runs nested inside a delta commit does not hold that commit's log.
+//! Logs of a slice whose compaction is still pending are on top of the base before it in both.
+
+use super::{FILES, ROOT};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileName;
+use crate::format::instant::InstantTime;
+use crate::storage::{EntryKind, Storage, TablePath};
+use crate::timeline::Timeline;
+
+/// The only file group of the partition; releases before 0.14 wrote its id without the last part.
+const GROUP: [&str; 2] = ["files-0000-0", "files-0000"];
+
+/// The files of a slice.
+#[derive(Debug)]
+pub(super) struct Slice {
+    /// The base file, if there is one.
+    pub base: Option<TablePath>,
+    /// The log files in the order in which they are read.
+    pub logs: Vec<TablePath>,
+}
+
+/// Lists the partition and picks the newest slice.
+pub(super) fn newest(storage: &dyn Storage, metadata: &Timeline) -> Result<Slice> {
+    let dir = TablePath::parse(ROOT)?.join(FILES)?;
+    let entries = storage.list(&dir).map_err(|e| {
+        // On object stores a missing folder is an empty one, which is found below.
+        if e.kind() == ErrorKind::NotFound { Error::corrupt(format!("{dir} does not exist")) } else { e }
+    })?;
+    let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
+    let names: Vec<&str> = files.map(|e| e.name.as_str()).collect();
+    let names = pick(storage, metadata, &names)?;
+    let logs = names.logs.iter().map(|n| dir.join(n)).collect::<Result<Vec<_>>>()?;
+    let base = names.base.map(|n| dir.join(n)).transpose()?;
+    if base.is_none() && logs.is_empty() {
+        return Err(Error::corrupt(format!("{dir} holds no committed file")));
+    }
+    Ok(Slice { base, logs })
+}
+
+struct Names<'n> {
+    base: Option<&'n str>,
+    logs: Vec<&'n str>,
+}
+
+fn pick<'n>(storage: &dyn Storage, metadata: &Timeline, names: &[&'n str]) -> Result<Names<'n>> {
+    let mut base: Option<(InstantTime, &str)> = None;
+    let mut logs = Vec::new();
+    for name in names {
+        match FileName::parse(name) {
+            FileName::Base(file) if file.extension == ".hfile" => {
+                check_group(file.file_id, name)?;
+                // Of two attempts of one instant either will do: both hold what it compacted.
+                if metadata.is_committed(file.instant) {
+                    base = base.max(Some((file.instant, name)));
+                }
+            }
+            FileName::Log(log) if !log.cdc => {
+                check_group(log.file_id, name)?;
+                logs.push((log, *name));
+            }
+            FileName::NativeLog | FileName::External(_) | FileName::BadMark(_) => {
+                return Err(Error::unsupported(format!("{name:?} in the metadata table")));
+            }
+            _ => {}
+        }
+    }
+    logs.sort_by(|(a, _), (b, _)| a.order(b));
+    let mut on_top = Vec::new();
+    for (log, name) in logs {
+        if is_on_top(storage, metadata, log.instant, base.map(|(instant, _)| instant))? {
+            on_top.push(name);
+        }
+    }
+    Ok(Names { base: base.map(|(_, name)| name), logs: on_top })
+}
+
+fn check_group(file_id: &str, name: &str) -> Result<()> {
+    if GROUP.contains(&file_id) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("{name:?}: the partition {FILES} has more than one file group")))
+}
+
+/// True if a log file of that name's instant belongs on top of the base.
+fn is_on_top(storage: &dyn Storage, metadata: &Timeline, log: InstantTime, base: Option<InstantTime>) -> Result<bool> {
+    if !metadata.config().version().slices_by_completion_time() {
+        // Which of its blocks are committed is told by the blocks.
+        return Ok(base.is_none_or(|base| log >= base));
+    }
+    if !metadata.is_committed(log) {
+        return Ok(false);
+    }
+    let Some(base) = base else { return Ok(true) };
+    Ok(match metadata.completion_time(storage, log)? {
+        // As in Hudi: after an upgrade the base may bear a longer time than any completion.
+        Some(completed) if completed.as_str().len() == base.as_str().len() => completed >= base,
+        Some(_) => log >= base,
+        // Committed, but older than what is remembered: Hudi puts it into the newest slice.
+        None => true,
+    })
+}
