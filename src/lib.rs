@@ -11,6 +11,7 @@ pub mod fs;
 pub mod fuse;
 pub mod metadata;
 pub mod storage;
+pub mod table;
 pub mod telemetry;
 pub mod timeline;
 pub mod view;

@@ -1,7 +1,7 @@
 //! Loading one partition: list, slice, and ask for the sizes of what is listed.
 
 use super::slice::{Attempts, Version};
-use super::{Lister, PartitionView, SIZE_UNKNOWN, Sliced, ViewContext, slice};
+use super::{ListedFile, Lister, PartitionView, SIZE_UNKNOWN, Sliced, ViewContext, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::InstantTime;
 use crate::storage::{Storage, TablePath};
@@ -18,13 +18,23 @@ pub fn load_partition(
     lister: &dyn Lister,
     partition: &TablePath,
 ) -> Result<PartitionView> {
-    let files = lister.files(partition)?;
+    load_listed(storage, context, partition, &lister.files(partition)?, lister.is_record())
+}
+
+/// The same from names that have been listed already; `is_record` as [`Lister::is_record`] has it.
+pub fn load_listed(
+    storage: &dyn Storage,
+    context: &ViewContext,
+    partition: &TablePath,
+    files: &[ListedFile],
+    is_record: bool,
+) -> Result<PartitionView> {
     let mut choose = |attempts: &Attempts<'_>| committed_attempt(storage, context, partition.as_str(), attempts);
-    let mut sliced = slice(context, partition.as_str(), &files, lister.is_record(), &mut choose)?;
+    let mut sliced = slice(context, partition.as_str(), files, is_record, &mut choose)?;
     for line in std::mem::take(&mut sliced.warnings) {
         context.timeline().warn(line);
     }
-    refuse_skeletons(storage, context, partition, &mut sliced)?;
+    refuse_skeletons(storage, context, &mut sliced)?;
     fill_sizes(storage, partition, &mut sliced)?;
     Ok(sliced.into_view())
 }
@@ -49,12 +59,7 @@ fn committed_attempt(
 
 /// A skeleton of a METADATA_ONLY bootstrap holds no data columns: it must not pass for a data file. Groups that were rewritten
 /// since are whole, and their skeletons are forgotten.
-fn refuse_skeletons(
-    storage: &dyn Storage,
-    context: &ViewContext,
-    partition: &TablePath,
-    sliced: &mut Sliced<'_>,
-) -> Result<()> {
+fn refuse_skeletons(storage: &dyn Storage, context: &ViewContext, sliced: &mut Sliced<'_>) -> Result<()> {
     let Some(bootstrap) = InstantTime::parse(InstantTime::METADATA_BOOTSTRAP) else { return Ok(()) };
     let is_skeleton = |v: &Version<'_>| v.instant == bootstrap && !v.external;
     if !sliced.versions.iter().any(is_skeleton) || !is_bootstrapped(storage, context)? {
@@ -64,9 +69,7 @@ fn refuse_skeletons(
     if let Some(first) = skeletons.first() {
         let source = context.config().bootstrap_base_path().unwrap_or("a dataset that is not named");
         return Err(Error::unsupported(format!(
-            "partition {:?}: {} of its files, {:?} first, are skeletons of a METADATA_ONLY bootstrap over {source}: they hold \
-             no data columns",
-            partition.as_str(),
+            "{} files, {:?} first, are skeletons of a METADATA_ONLY bootstrap over {source}: they hold no data columns",
             skeletons.len(),
             first.name,
         ))

@@ -13,6 +13,7 @@
 
 mod common;
 mod metadata;
+mod golden;
 mod order;
 mod storage;
 mod view;

@@ -1,0 +1,75 @@
+//! Which partitions a step of the timeline can have changed.
+//!
+//! The answer may name too many partitions, never too few: whatever cannot be read or understood makes it "everything".
+
+use super::Snapshot;
+use crate::error::Result;
+use crate::format::instant::{Action, Instant, InstantTime};
+use crate::storage::TablePath;
+use std::collections::{BTreeSet, HashSet};
+
+/// Where two snapshots of one table may differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// Only in these partitions, some of which may be new or gone.
+    Partitions(BTreeSet<TablePath>),
+    /// Anywhere.
+    Everything,
+}
+
+/// The partitions in which `new` may differ from `old`.
+pub(super) fn between(new: &Snapshot, old: &Snapshot) -> Changed {
+    match partitions(new, old) {
+        Ok(Some(partitions)) => Changed::Partitions(partitions),
+        Ok(None) => Changed::Everything,
+        Err(error) => {
+            tracing::debug!(%error, "the changed partitions cannot be told; all are looked at again");
+            Changed::Everything
+        }
+    }
+}
+
+fn partitions(new: &Snapshot, old: &Snapshot) -> Result<Option<BTreeSet<TablePath>>> {
+    if new.config.properties() != old.config.properties() || new.pinned != old.pinned {
+        return Ok(None);
+    }
+    let before: HashSet<Key> = old.timeline.completed().map(key).collect();
+    let after: HashSet<Key> = new.timeline.completed().map(key).collect();
+    let first = new.timeline.completed().map(|i| i.requested).min();
+    // Archival takes instants from the old end. One that is gone from the middle was undone.
+    if before.iter().any(|k| !after.contains(k) && Some(k.0) >= first) {
+        return Ok(None);
+    }
+    let mut touched = BTreeSet::new();
+    for instant in new.timeline.completed().filter(|i| !before.contains(&key(i))) {
+        if !touched_by(new, instant, &mut touched)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(touched))
+}
+
+type Key = (InstantTime, Action);
+
+fn key(instant: &Instant) -> Key {
+    (instant.requested, instant.action)
+}
+
+/// Adds the partitions in which a completed instant changed what is listed; false where that may be any.
+fn touched_by(snapshot: &Snapshot, instant: &Instant, touched: &mut BTreeSet<TablePath>) -> Result<bool> {
+    match instant.action {
+        // Cleaning and rollbacks remove files that are not listed: older versions, and what was never committed.
+        Action::Clean | Action::Rollback | Action::Savepoint | Action::Indexing => return Ok(true),
+        action if !action.is_write() => return Ok(false),
+        _ => {}
+    }
+    let metadata = snapshot.timeline.commit_metadata(&*snapshot.storage, instant)?;
+    if metadata.empty {
+        return Ok(false);
+    }
+    let written = metadata.written.iter().map(|p| &p.partition);
+    for partition in written.chain(metadata.replaced.iter().map(|r| &r.partition)) {
+        touched.insert(TablePath::parse(partition)?);
+    }
+    Ok(true)
+}
