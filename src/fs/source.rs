@@ -4,9 +4,10 @@
 use crate::error::Result;
 use crate::format::instant::InstantTime;
 use crate::storage::{Storage, TablePath};
+pub use crate::table::Changed;
+use crate::table::{Snapshot, Table};
 use crate::view::{FileRef, PartitionView};
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A table: its present view and those as of earlier moments.
@@ -49,11 +50,54 @@ pub trait View: Send + Sync + Any + 'static {
     fn stored_path(&self, partition: &TablePath, file: &FileRef<'_>) -> Result<TablePath>;
 }
 
-/// What differs between two views.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
-    /// These partitions, and no others.
-    Partitions(BTreeSet<TablePath>),
-    /// It is not known: take every partition as changed.
-    Everything,
+impl Source for Table {
+    fn uri(&self) -> &str {
+        Table::uri(self)
+    }
+
+    fn current(&self) -> Arc<dyn View> {
+        self.snapshot()
+    }
+
+    fn as_of(&self, moment: &str) -> Result<Arc<dyn View>> {
+        Ok(Table::as_of(self, moment)?)
+    }
+
+    fn storage(&self) -> &Arc<dyn Storage> {
+        Table::storage(self)
+    }
+}
+
+impl View for Snapshot {
+    fn instant(&self) -> Option<InstantTime> {
+        Snapshot::instant(self)
+    }
+
+    fn instants(&self) -> Vec<InstantTime> {
+        let shown = |time: &InstantTime| self.instant().is_some_and(|newest| *time <= newest);
+        self.timeline().writes().map(|i| i.requested).filter(shown).collect()
+    }
+
+    fn partitions(&self) -> Result<Arc<[TablePath]>> {
+        Snapshot::partitions(self)
+    }
+
+    fn partition(&self, path: &TablePath) -> Result<PartitionView> {
+        Snapshot::partition(self, path)
+    }
+
+    fn changed_since(&self, older: &dyn View) -> Result<Changed> {
+        match (older as &dyn Any).downcast_ref::<Snapshot>() {
+            Some(older) => Ok(Snapshot::changed_since(self, older)),
+            None => Ok(Changed::Everything),
+        }
+    }
+
+    fn instant_ms(&self, instant: &InstantTime) -> i64 {
+        Snapshot::instant_ms(self, *instant)
+    }
+
+    fn stored_path(&self, partition: &TablePath, file: &FileRef<'_>) -> Result<TablePath> {
+        Snapshot::stored_path(self, partition, file)
+    }
 }

@@ -12,8 +12,8 @@
 )]
 
 mod common;
-mod metadata;
 mod golden;
+mod metadata;
 mod order;
 mod storage;
 mod view;
