@@ -15,5 +15,6 @@ mod common;
 mod golden;
 mod metadata;
 mod order;
+mod servers;
 mod storage;
 mod view;
