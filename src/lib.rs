@@ -4,7 +4,9 @@
 
 #![warn(missing_docs)]
 
+pub mod cli;
 pub mod control;
+pub mod daemon;
 pub mod error;
 pub mod format;
 pub mod fs;

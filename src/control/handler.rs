@@ -18,7 +18,7 @@ pub trait Handler: Send + Sync + 'static {
     fn table(&self, name: &str) -> Result<TableStatus, Failure>;
 
     /// The instants of a table.
-    fn timeline(&self, name: &str) -> Result<Timeline, Failure>;
+    fn timeline(&self, name: &str, query: TimelineQuery) -> Result<Timeline, Failure>;
 
     /// The files of a table's view, handed to `sink` in order. Fails before [`FileSink::begin`] if the question is wrong.
     fn files(&self, name: &str, query: &FilesQuery, sink: &mut dyn FileSink) -> Result<(), Failure>;

@@ -117,7 +117,7 @@ pub struct Timeline {
     /// The instant that the root shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instant: Option<String>,
-    /// Every instant, oldest first.
+    /// Every instant of the active timeline, oldest first.
     pub instants: Vec<TimelineInstant>,
 }
 
@@ -133,8 +133,6 @@ pub struct TimelineInstant {
     pub action: String,
     /// `requested`, `inflight` or `completed`.
     pub state: String,
-    /// True when it has left the active timeline.
-    pub archived: bool,
     /// The write operation, such as `upsert`, of a completed commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -152,14 +150,19 @@ pub struct CommitCounts {
     pub files: u64,
     /// Records in them.
     pub records: u64,
-    /// Of these, new ones.
-    pub inserts: u64,
-    /// Of these, changed ones.
-    pub updates: u64,
-    /// Records removed.
-    pub deletes: u64,
+    /// Their bytes.
+    pub size_bytes: u64,
     /// File groups replaced.
     pub replaced: u64,
+}
+
+/// What `GET /v1/tables/{table}/timeline` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimelineQuery {
+    /// Operations and counts too, which costs a read for each completed commit.
+    #[serde(default)]
+    pub counts: bool,
 }
 
 /// What `GET /v1/tables/{table}/files` asks for.
@@ -287,8 +290,6 @@ pub struct Pin {
     pub instant: String,
     /// The pinned tree, relative to the mount point.
     pub path: String,
-    /// When it was made.
-    pub created_ms: i64,
     /// When it ends.
     pub expires_ms: i64,
     /// What it is for.

@@ -127,6 +127,14 @@ fn file_stamp(seconds: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
+/// `2026-11-30 21:47:02 UTC` from milliseconds since the epoch.
+pub fn utc_text(ms: i64) -> String {
+    let seconds = ms.div_euclid(1000);
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
 /// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
 ///
 /// Counts in eras of 400 years that begin on 1 March, so that the leap day is the last of its year.
@@ -229,6 +237,8 @@ mod tests {
         assert_eq!(file_stamp(951_782_399), "20000228T235959Z");
         assert_eq!(file_stamp(951_782_400), "20000229T000000Z");
         assert_eq!(file_stamp(1_796_075_251), "20261130T214731Z");
+        assert_eq!(utc_text(1_796_075_251_999), "2026-11-30 21:47:31 UTC");
+        assert_eq!(utc_text(-1), "1969-12-31 23:59:59 UTC");
     }
 
     #[test]

@@ -12,9 +12,9 @@
 )]
 
 mod common;
+mod control;
 mod golden;
 mod metadata;
 mod order;
-mod servers;
 mod storage;
 mod view;

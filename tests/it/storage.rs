@@ -1,4 +1,3 @@
 //! Storage: one conformance suite for every store, and what each must withstand.
 
-mod conformance;
 mod local;

@@ -6,7 +6,7 @@ use crate::control::handler::Handler;
 use crate::control::peer::Peer;
 use crate::control::problem::{Failure, Problem};
 use crate::control::sink::{FileSink, JsonSink, LINES_MEDIA_TYPE, LinesSink};
-use crate::control::types::{FileEntry, FilesQuery, FilesSummary};
+use crate::control::types::{FileEntry, FilesQuery, FilesSummary, TimelineQuery};
 use crate::telemetry::label::StatusClass;
 use crate::telemetry::metric;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -105,6 +105,12 @@ fn segment(path: Result<Path<String>, PathRejection>) -> Result<String, Failure>
     path.map(|Path(text)| text).map_err(|e| Problem::new("invalid", format!("the path cannot be read: {e}")).into())
 }
 
+fn parsed<T>(query: Result<Query<T>, QueryRejection>, hint: &str) -> Result<T, Failure> {
+    query
+        .map(|Query(query)| query)
+        .map_err(|e| Problem::new("invalid", format!("the query cannot be read: {}", e.body_text())).hint(hint).into())
+}
+
 async fn status(State(shared): State<Shared>) -> Answer {
     json(StatusCode::OK, &blocking(move || Ok(shared.handler.status())).await?)
 }
@@ -118,9 +124,14 @@ async fn table(State(shared): State<Shared>, path: Result<Path<String>, PathReje
     json(StatusCode::OK, &blocking(move || shared.handler.table(&name)).await?)
 }
 
-async fn timeline(State(shared): State<Shared>, path: Result<Path<String>, PathRejection>) -> Answer {
+async fn timeline(
+    State(shared): State<Shared>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<TimelineQuery>, QueryRejection>,
+) -> Answer {
     let name = segment(path)?;
-    json(StatusCode::OK, &blocking(move || shared.handler.timeline(&name)).await?)
+    let query = parsed(query, "it takes counts=true")?;
+    json(StatusCode::OK, &blocking(move || shared.handler.timeline(&name, query)).await?)
 }
 
 async fn refresh(State(shared): State<Shared>, request: Request) -> Answer {
@@ -167,10 +178,7 @@ async fn files(
     headers: HeaderMap,
 ) -> Answer {
     let name = segment(path)?;
-    let Query(query) = query.map_err(|e| {
-        Problem::new("invalid", format!("the query cannot be read: {}", e.body_text()))
-            .hint("it takes partition= and as_of=")
-    })?;
+    let query = parsed(query, "it takes partition= and as_of=")?;
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let lines = accept.split(',').any(|one| one.split(';').next().unwrap_or_default().trim() == LINES_MEDIA_TYPE);
 

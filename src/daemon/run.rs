@@ -1,0 +1,279 @@
+//! A daemon's life: start, signals, orderly end.
+
+use super::background::Reporter;
+use super::service::{Service, ServiceOptions};
+use super::watch::Watcher;
+use super::{DaemonSettings, socket_path, systemd};
+use crate::control::{Handler, peer, server};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Host, TableFs};
+use crate::fuse::Session;
+use crate::telemetry::event::{Event, EventCode};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+/// How long an unmount is tried while the mount is in use, before it is made lazily.
+const UNMOUNT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A daemon that serves.
+pub struct Started {
+    service: Arc<Service>,
+    listener: UnixListener,
+    socket: SocketFile,
+    watcher: Watcher,
+}
+
+/// Why a daemon did not start, and where its log is if it got so far.
+#[derive(Debug)]
+pub struct StartFailure {
+    /// What went wrong.
+    pub error: Error,
+    /// True if the table could not be found or opened.
+    pub table: bool,
+}
+
+/// Starts, reports, serves until it is unmounted or told to end.
+pub fn run(settings: &DaemonSettings, reporter: &mut Reporter) -> Result<(), StartFailure> {
+    let other = |error| StartFailure { error, table: false };
+    let log = crate::telemetry::log::init(&settings.log).map_err(other).inspect_err(|failure| {
+        reporter.failed(&failure.error, None, false);
+    })?;
+    log_panics();
+    let started = start(settings, log.clone()).inspect_err(|failure| {
+        tracing::error!(hint = failure.error.hint(), "{}", failure.error.message());
+        reporter.failed(&failure.error, Some(log), failure.table);
+    })?;
+    if !reporter.ready() {
+        tracing::warn!("whoever started the daemon has gone; unmounting");
+        return end(started).map_err(other);
+    }
+    started.serve().map_err(other)
+}
+
+fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure> {
+    let other = |error| StartFailure { error, table: false };
+    let begun = Instant::now();
+    let socket = socket_path(&settings.directory);
+    let options = ServiceOptions {
+        storage: settings.storage.clone(),
+        listing: settings.listing,
+        as_of: settings.fs.as_of.clone(),
+        socket: Some(socket.clone()),
+        log: Some(log),
+    };
+    let service = if settings.warehouse {
+        Service::warehouse(&settings.uri, options)
+    } else {
+        Service::table(&settings.uri, options)
+    };
+    let service = Arc::new(service.map_err(|error| StartFailure { error, table: true })?);
+    let fs = tree(&service, settings).map_err(other)?;
+    let listener = peer::bind(&socket).map_err(other)?;
+    let socket = SocketFile(socket);
+    let session = Session::mount(fs.clone(), &settings.directory, &settings.mount).map_err(other)?;
+    service.set_mounted(fs, session).map_err(other)?;
+    let watcher = Watcher::spawn(service.clone(), settings.watch, settings.poll);
+    tracing::info!(
+        uri = settings.uri,
+        mount_point = %settings.directory.display(),
+        tables = service.entries().len(),
+        took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "mounted"
+    );
+    Ok(Started { service, listener, socket, watcher })
+}
+
+fn tree(service: &Arc<Service>, settings: &DaemonSettings) -> Result<Arc<TableFs>> {
+    let host: Arc<dyn Host> = service.clone();
+    if settings.warehouse {
+        let fs = TableFs::warehouse(host, settings.fs.clone());
+        service.fill(&fs)?;
+        return Ok(fs);
+    }
+    let only = service.entries().into_iter().next().and_then(|e| e.opened_table());
+    let table = only.ok_or_else(|| Error::internal("the table is not open"))?;
+    TableFs::single(table, host, settings.fs.clone())
+}
+
+impl Started {
+    /// Serves until the end.
+    fn serve(self) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(32)
+            .thread_name("control")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::io("runtime", e))?;
+        let result = runtime.block_on(attend(self));
+        // Requests that still run are abandoned: the mount is gone.
+        runtime.shutdown_timeout(Duration::from_millis(500));
+        result
+    }
+}
+
+/// Waits for the signals and for the end of the mount.
+async fn attend(started: Started) -> Result<()> {
+    let Started { service, listener, socket, watcher } = started;
+    let (stop, stopped) = watch::channel(false);
+    let handler: Arc<dyn Handler> = service.clone();
+    let served = tokio::spawn(server::serve(listener, handler, server::Limits::default(), stopped));
+    let mut signals = Signals::new()?;
+    let mut ended = wait_for_unmount(service.clone())?;
+    systemd::notify(&format!("READY=1\nSTATUS=serving {}", service.uri()));
+    let by_signal = loop {
+        tokio::select! {
+            _ = &mut ended => break false,
+            name = signals.next() => match name {
+                "SIGHUP" => reload(&service).await,
+                name => {
+                    tracing::info!("{name}: unmounting");
+                    break true;
+                }
+            },
+        }
+    };
+    systemd::notify("STOPPING=1\nSTATUS=unmounting");
+    drop(watcher);
+    if by_signal {
+        unmount(&service, &mut signals, &mut ended).await;
+    } else {
+        tracing::info!("unmounted by somebody else");
+    }
+    let _ = stop.send(true);
+    let _ = tokio::time::timeout(Duration::from_secs(2), served).await;
+    drop(socket);
+    tracing::info!("ended");
+    Ok(())
+}
+
+async fn reload(service: &Arc<Service>) {
+    tracing::info!("SIGHUP: refreshing");
+    systemd::notify_reloading();
+    let service = service.clone();
+    if tokio::task::spawn_blocking(move || service.refresh_all()).await.is_err() {
+        Event::new(EventCode::Internal, "a refresh failed by a mistake of hudifs").record();
+    }
+    systemd::notify("READY=1");
+}
+
+/// Unmounts, with patience while the mount is in use; a second signal ends the patience.
+async fn unmount(service: &Arc<Service>, signals: &mut Signals, ended: &mut oneshot::Receiver<()>) {
+    let limit = Instant::now() + UNMOUNT_PATIENCE;
+    loop {
+        match try_unmount(service, false).await {
+            Ok(()) => break,
+            Err(error) if error.kind() == ErrorKind::Conflict && Instant::now() < limit => {
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
+                    _ = &mut *ended => return,
+                    _ = signals.next_ending() => {
+                        let _ = try_unmount(service, true).await;
+                        break;
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{error}; unmounting lazily");
+                if let Err(error) = try_unmount(service, true).await {
+                    tracing::error!("{error}");
+                }
+                break;
+            }
+        }
+    }
+    // The session's threads end once the kernel has let go.
+    let _ = tokio::time::timeout(Duration::from_secs(2), ended).await;
+}
+
+async fn try_unmount(service: &Arc<Service>, lazy: bool) -> Result<()> {
+    let service = service.clone();
+    let work = move || service.session().map_or(Ok(()), |session| session.unmount(lazy));
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Error::internal("unmounting failed")))
+}
+
+/// A thread that waits for the mount's end, however it comes.
+fn wait_for_unmount(service: Arc<Service>) -> Result<oneshot::Receiver<()>> {
+    let (tell, ended) = oneshot::channel();
+    let wait = move || {
+        if let Some(Some(Err(error))) = service.session().map(|session| session.wait(None)) {
+            tracing::error!("the mount ended: {error}");
+        }
+        let _ = tell.send(());
+    };
+    std::thread::Builder::new().name("unmounted".to_owned()).spawn(wait).map_err(|e| Error::io("thread", e))?;
+    Ok(ended)
+}
+
+/// Unmounts a daemon that never served.
+fn end(started: Started) -> Result<()> {
+    drop(started.watcher);
+    let Some(session) = started.service.session() else { return Ok(()) };
+    session.unmount(false).or_else(|_| session.unmount(true))
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        let install = |kind| signal(kind).map_err(|e| Error::io("signal handler", e));
+        Ok(Signals {
+            hangup: install(SignalKind::hangup())?,
+            terminate: install(SignalKind::terminate())?,
+            interrupt: install(SignalKind::interrupt())?,
+            quit: install(SignalKind::quit())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.hangup.recv() => "SIGHUP",
+            name = Self::ending(&mut self.terminate, &mut self.interrupt, &mut self.quit) => name,
+        }
+    }
+
+    async fn next_ending(&mut self) -> &'static str {
+        Self::ending(&mut self.terminate, &mut self.interrupt, &mut self.quit).await
+    }
+
+    async fn ending(terminate: &mut Signal, interrupt: &mut Signal, quit: &mut Signal) -> &'static str {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+            _ = quit.recv() => "SIGQUIT",
+        }
+    }
+}
+
+/// The socket's file, removed at the end.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        remove_quietly(&self.0);
+    }
+}
+
+fn remove_quietly(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::debug!("{}: {error}", path.display());
+    }
+}
+
+/// A panic in a background process has no terminal to print to.
+fn log_panics() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        tracing::error!("{info}");
+        default(info);
+    }));
+}

@@ -1,0 +1,339 @@
+//! When to look for commits: at once when inotify reports a change of a timeline folder, else from time to time.
+//!
+//! One thread decides and refreshes. A finished file (closed after writing, or moved into place) triggers at once; a file that
+//! was only created may still be empty, so it is given a moment. Reading the timeline makes inotify events too, which are
+//! ignored, or a refresh would cause the next. Where inotify works, polling goes on rarely, as a safety net.
+
+use super::PollInterval;
+use super::service::{Entry, Service, Watched};
+use crate::storage::{Storage, TablePath};
+use crate::telemetry::event::{Event, EventCode};
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time given to a file that was created and not yet closed.
+const SETTLE: Duration = Duration::from_millis(30);
+/// Longest time between looks where inotify works.
+const SAFETY_NET: Duration = Duration::from_secs(30);
+/// Longest wait of the thread, so that it meets every change of the list of tables.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Tables refreshed at once.
+const PARALLEL: usize = 8;
+
+enum Signal {
+    /// Something in a watched folder changed; `settled` if it is known to be complete.
+    Changed {
+        folder: PathBuf,
+        settled: bool,
+    },
+    /// Events were lost.
+    Lost,
+    Stop,
+}
+
+/// The watching thread; stops when dropped.
+pub struct Watcher {
+    signals: Sender<Signal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Watches the tables of a service from a thread of its own.
+    pub fn spawn(service: Arc<Service>, inotify: bool, poll: PollInterval) -> Watcher {
+        let (signals, received) = channel();
+        let for_events = signals.clone();
+        let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
+            let inotify = if inotify { Inotify::new(for_events) } else { None };
+            Loop { service, inotify, poll, due: BTreeMap::new(), looked: Instant::now() }.run(&received);
+        });
+        if let Err(error) = &thread {
+            Event::new(EventCode::WatchFailed, format!("the watching thread cannot start: {error}"))
+                .hint("commits are seen on SIGHUP and `hudifs refresh` only")
+                .record();
+        }
+        Watcher { signals, thread: thread.ok() }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.signals.send(Signal::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A refresh in progress may wait for a store that is gone: do not wait for it for ever.
+            let limit = Instant::now() + Duration::from_secs(2);
+            while !thread.is_finished() && Instant::now() < limit {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+struct Loop {
+    service: Arc<Service>,
+    inotify: Option<Inotify>,
+    poll: PollInterval,
+    /// When to look at a table next, by name.
+    due: BTreeMap<String, Instant>,
+    /// When a warehouse was last searched for tables.
+    looked: Instant,
+}
+
+impl Loop {
+    fn run(mut self, received: &Receiver<Signal>) {
+        loop {
+            self.adopt_tables();
+            let now = Instant::now();
+            let next = self.due.values().min().copied().unwrap_or(now + WAIT_MAX).min(now + WAIT_MAX);
+            match received.recv_timeout(next.saturating_duration_since(now)) {
+                Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(signal) => self.note(signal),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            // One commit makes several events: take what is there before looking.
+            while let Ok(signal) = received.try_recv() {
+                match signal {
+                    Signal::Stop => return,
+                    signal => self.note(signal),
+                }
+            }
+            self.look();
+        }
+    }
+
+    /// Starts to watch tables that are new, and forgets those that are gone.
+    fn adopt_tables(&mut self) {
+        let entries = self.service.entries();
+        self.due.retain(|name, _| entries.iter().any(|e| e.name() == name));
+        for entry in &entries {
+            let told = self.inotify.as_mut().is_some_and(|inotify| inotify.watch(entry));
+            let watched = match told {
+                true => Watched::Inotify,
+                _ if self.poll == PollInterval::Never => Watched::No,
+                _ => Watched::Poll,
+            };
+            entry.set_watched(watched);
+            if !self.due.contains_key(entry.name()) {
+                self.schedule(entry);
+            }
+        }
+    }
+
+    fn schedule(&mut self, entry: &Entry) {
+        match (self.poll, entry.watched()) {
+            (PollInterval::Never, _) => drop(self.due.remove(entry.name())),
+            (PollInterval::Every(time), Watched::Inotify) => {
+                self.due.insert(entry.name().to_owned(), Instant::now() + time.max(SAFETY_NET));
+            }
+            (PollInterval::Every(time), _) => {
+                self.due.insert(entry.name().to_owned(), Instant::now() + time);
+            }
+        }
+    }
+
+    fn note(&mut self, signal: Signal) {
+        let now = Instant::now();
+        match signal {
+            Signal::Changed { folder, settled } => {
+                let Some(name) = self.inotify.as_ref().and_then(|i| i.table_of(&folder)) else { return };
+                let at = if settled { now } else { now + SETTLE };
+                let due = self.due.entry(name).or_insert(at);
+                *due = (*due).min(at);
+            }
+            Signal::Lost => self.due.values_mut().for_each(|due| *due = now),
+            Signal::Stop => {}
+        }
+    }
+
+    /// Refreshes what is due.
+    fn look(&mut self) {
+        let now = Instant::now();
+        if let PollInterval::Every(time) = self.poll
+            && self.service.is_warehouse()
+            && now.duration_since(self.looked) >= time
+        {
+            self.looked = now;
+            self.service.discover_again();
+        }
+        let due: Vec<Arc<Entry>> =
+            self.service.entries().into_iter().filter(|e| self.due.get(e.name()).is_some_and(|d| *d <= now)).collect();
+        for entry in &due {
+            self.due.remove(entry.name());
+        }
+        for chunk in due.chunks(PARALLEL) {
+            refresh(&self.service, chunk);
+        }
+        for entry in &due {
+            if !self.due.contains_key(entry.name()) {
+                self.schedule(entry);
+            }
+        }
+    }
+}
+
+fn refresh(service: &Service, entries: &[Arc<Entry>]) {
+    match entries {
+        [one] => drop(service.refresh_table(one)),
+        several => std::thread::scope(|scope| {
+            for entry in several {
+                scope.spawn(|| service.refresh_table(entry));
+            }
+        }),
+    }
+}
+
+/// The kernel's watches on timeline folders.
+struct Inotify {
+    watcher: RecommendedWatcher,
+    /// Table names by watched folder; shared with the thread that filters events.
+    folders: Arc<Mutex<HashMap<PathBuf, String>>>,
+    /// Folders by table name, to see when a table's folders have changed.
+    tables: HashMap<String, Vec<PathBuf>>,
+}
+
+impl Inotify {
+    fn new(signals: Sender<Signal>) -> Option<Inotify> {
+        let folders: Arc<Mutex<HashMap<PathBuf, String>>> = Arc::default();
+        let handler = move |event: notify::Result<notify::Event>| {
+            for signal in signals_of(event) {
+                // The receiver is gone when the daemon stops.
+                let _ = signals.send(signal);
+            }
+        };
+        match notify::recommended_watcher(handler) {
+            Ok(watcher) => Some(Inotify { watcher, folders, tables: HashMap::new() }),
+            Err(error) => {
+                watch_failed(&format!("inotify is not available: {error}"));
+                None
+            }
+        }
+    }
+
+    fn table_of(&self, folder: &Path) -> Option<String> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).get(folder).cloned()
+    }
+
+    /// True if the table's folders are watched, now or already.
+    fn watch(&mut self, entry: &Entry) -> bool {
+        let Some(folders) = folders_of(entry) else { return false };
+        if self.tables.get(entry.name()) == Some(&folders) {
+            return true;
+        }
+        for folder in self.tables.remove(entry.name()).unwrap_or_default() {
+            let _ = self.watcher.unwatch(&folder);
+            self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        }
+        for folder in &folders {
+            if let Err(error) = self.watcher.watch(folder, RecursiveMode::NonRecursive) {
+                watch_failed(&format!("{}: {error}", folder.display()));
+                return false;
+            }
+            let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert(folder.clone(), entry.name().to_owned());
+        }
+        self.tables.insert(entry.name().to_owned(), folders);
+        true
+    }
+}
+
+fn watch_failed(message: &str) {
+    Event::new(EventCode::WatchFailed, message)
+        .hint("hudifs polls instead; fs.inotify.max_user_watches and max_user_instances bound what can be watched")
+        .record();
+}
+
+/// The folders whose changes mean that a commit may have happened; `None` where inotify cannot tell.
+fn folders_of(entry: &Entry) -> Option<Vec<PathBuf>> {
+    let table = entry.opened_table()?;
+    let storage: &dyn Storage = &**table.storage();
+    let mut folders = vec![storage.local_path(&TablePath::parse(".hoodie").ok()?)?];
+    let timeline = TablePath::parse(&table.snapshot().config().timeline_folder()).ok()?;
+    // A table without its timeline folder yet is watched through the folder above.
+    folders.extend(storage.local_path(&timeline).filter(|f| f.is_dir()));
+    folders.dedup();
+    if folders.iter().all(|f| sees_every_change(f)) { Some(folders) } else { None }
+}
+
+/// False on network filesystems, where inotify misses what other machines do.
+fn sees_every_change(folder: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    /// NFS, SMB, CIFS, SMB2, FUSE, 9P, Ceph, AFS, Lustre.
+    const REMOTE: [u32; 9] =
+        [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x6573_5546, 0x0102_1997, 0x00C3_6400, 0x5346_414F, 0x0BD0_0BD0];
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `path` ends with NUL and `found` has room for the answer.
+    if unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call succeeded and has filled the value.
+    let kind = unsafe { found.assume_init() }.f_type;
+    // The kernel's magic numbers have 32 bits, whatever the field's width.
+    !REMOTE.contains(&(kind as u32))
+}
+
+fn signals_of(event: notify::Result<notify::Event>) -> Vec<Signal> {
+    let event = match event {
+        Ok(event) if event.need_rescan() => return vec![Signal::Lost],
+        Ok(event) => event,
+        Err(error) => {
+            watch_failed(&error.to_string());
+            return vec![Signal::Lost];
+        }
+    };
+    let settled = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write))
+        | EventKind::Modify(ModifyKind::Name(_))
+        | EventKind::Remove(_) => true,
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => false,
+        // Opening, reading and attributes: our own doing, or nothing to see.
+        _ => return Vec::new(),
+    };
+    let folders = event.paths.iter().filter(|p| may_be_instant(p)).filter_map(|p| p.parent());
+    folders.map(|folder| Signal::Changed { folder: folder.to_owned(), settled }).collect()
+}
+
+/// False for the checksum and temporary files that Hadoop writes beside the real ones.
+fn may_be_instant(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    !(name.ends_with(".crc") || name.ends_with(".tmp") || name.starts_with(".tmp"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::event::{CreateKind, DataChange, MetadataKind, RenameMode};
+
+    fn settled(kind: EventKind, name: &str) -> Option<bool> {
+        let event = notify::Event::new(kind).add_path(Path::new("/t/.hoodie").join(name));
+        signals_of(Ok(event)).first().map(|signal| match signal {
+            Signal::Changed { folder, settled } => {
+                assert_eq!(folder, Path::new("/t/.hoodie"));
+                *settled
+            }
+            _ => panic!("another signal"),
+        })
+    }
+
+    #[test]
+    fn only_changes_are_signals_and_only_finished_files_are_settled() {
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        assert_eq!(settled(closed, "1.commit"), Some(true));
+        assert_eq!(settled(EventKind::Modify(ModifyKind::Name(RenameMode::To)), "1.commit"), Some(true));
+        assert_eq!(settled(EventKind::Create(CreateKind::File), "1.commit"), Some(false));
+        assert_eq!(settled(EventKind::Modify(ModifyKind::Data(DataChange::Any)), "1.commit"), Some(false));
+        for kind in [
+            EventKind::Access(AccessKind::Open(AccessMode::Any)),
+            EventKind::Access(AccessKind::Close(AccessMode::Read)),
+            EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
+        ] {
+            assert_eq!(settled(kind, "1.commit"), None);
+        }
+        assert_eq!(settled(closed, ".1.commit.crc"), None);
+    }
+}
