@@ -6,19 +6,26 @@
 //!
 //! Every call is safe to make from several threads.
 
+mod cache;
+pub mod discover;
 pub mod local;
 pub mod location;
+pub mod object;
 pub mod options;
 pub mod path;
+mod readahead;
+pub mod runtime;
 pub mod stats;
 
+pub use discover::discover_tables;
 pub use local::LocalStorage;
 pub use location::Location;
+pub use object::ObjectStorage;
 pub use options::StorageOptions;
 pub use path::TablePath;
 pub use stats::StorageStats;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use bytes::Bytes;
 use std::fs::File;
 use std::path::PathBuf;
@@ -106,10 +113,10 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 /// Opens the store that `uri` names, rooted there: a bare path, or a URI of one of [`location::SCHEMES`].
 ///
 /// A local directory must exist. Whether an object store's prefix exists shows only when something is read.
-pub fn open(uri: &str, _options: &StorageOptions) -> Result<Arc<dyn Storage>> {
+pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<dyn Storage>> {
     match Location::parse(uri)? {
         Location::Local(path) => Ok(Arc::new(LocalStorage::new(&path)?)),
-        Location::Store { scheme, .. } => Err(Error::unsupported(format!("{uri}: {scheme} is not built in yet"))),
+        location => Ok(Arc::new(ObjectStorage::connect(&location, options)?)),
     }
 }
 

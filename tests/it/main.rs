@@ -16,5 +16,6 @@ mod control;
 mod golden;
 mod metadata;
 mod order;
+mod servers;
 mod storage;
 mod view;

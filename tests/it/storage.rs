@@ -1,3 +1,4 @@
 //! Storage: one conformance suite for every store, and what each must withstand.
 
+mod conformance;
 mod local;

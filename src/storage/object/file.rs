@@ -1,0 +1,260 @@
+//! One version of one object, read by ranges through the block cache.
+//!
+//! The version is what the store said at the open. Every request is conditional on its tag, and every answer's tag and
+//! size are compared before a byte of it is used: another version is `Stale`, and so is an object that is gone.
+//! HDFS has no conditional reads, so there the comparison is made once more when all bytes of a request have come.
+
+use super::client::{Client, Urgency, meta};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::cache::{BLOCK_BYTES, BlockCache, Fetch, Gather, Streaming, TAIL_BYTES, Version};
+use crate::storage::readahead::{Bounds, ReadAhead};
+use crate::storage::{ObjectMeta, RandomRead, ReadDone, StorageOptions, runtime::runtime};
+use bytes::{Bytes, BytesMut};
+use object_store::path::Path;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Size of one request of a large window: enough to be worth its latency, small enough for eight in flight.
+const PART_BYTES: u64 = 2 << 20;
+
+/// An open object.
+#[derive(Debug)]
+pub(super) struct ObjectFile {
+    source: Arc<Source>,
+    cache: Arc<BlockCache>,
+    read_ahead_min: u64,
+    read_ahead_max: u64,
+    readers: Mutex<Readers>,
+}
+
+#[derive(Debug, Default)]
+struct Readers {
+    ahead: ReadAhead,
+    streaming: Option<Streaming>,
+}
+
+/// What a request needs to know.
+#[derive(Debug)]
+struct Source {
+    client: Arc<Client>,
+    path: Path,
+    version: Arc<Version>,
+    etag: Option<String>,
+    modified_ms: i64,
+}
+
+impl ObjectFile {
+    pub(super) fn new(
+        client: Arc<Client>,
+        cache: Arc<BlockCache>,
+        path: Path,
+        meta: ObjectMeta,
+        options: &StorageOptions,
+    ) -> Self {
+        let tag = meta.etag.clone().unwrap_or_else(|| format!("modified {}", meta.modified_ms));
+        let version = Arc::new(Version::new(client.describe(&path), tag, meta.size));
+        ObjectFile {
+            source: Arc::new(Source { client, path, version, etag: meta.etag, modified_ms: meta.modified_ms }),
+            cache,
+            read_ahead_min: options.read_ahead_min_bytes,
+            read_ahead_max: options.read_ahead_max_bytes,
+            readers: Mutex::default(),
+        }
+    }
+
+    /// What to fetch besides the blocks of this read, as blocks.
+    fn ahead(&self, offset: u64, len: u32) -> Range<u64> {
+        let size = self.source.version.size;
+        let max = self.cache.window_max(self.read_ahead_max);
+        let bounds = Bounds { min: self.read_ahead_min.min(max), max, part: PART_BYTES };
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let advice = readers.ahead.on_read(offset, u64::from(len), size, bounds);
+        if readers.streaming.is_none() && readers.ahead.window(bounds) >= PART_BYTES {
+            readers.streaming = Some(Streaming::new(&self.cache));
+        }
+        drop(readers);
+        let tail = self.source.version.tail();
+        if !advice.ahead.is_empty() {
+            advice.ahead.start / BLOCK_BYTES..advice.ahead.end.div_ceil(BLOCK_BYTES)
+        } else if !advice.sequential && offset >= tail && max >= TAIL_BYTES {
+            tail / BLOCK_BYTES..size.div_ceil(BLOCK_BYTES)
+        } else {
+            0..0
+        }
+    }
+}
+
+impl RandomRead for ObjectFile {
+    fn size(&self) -> u64 {
+        self.source.version.size
+    }
+
+    fn read_at(&self, offset: u64, len: u32, done: ReadDone) {
+        let version = &self.source.version;
+        let left = version.size.saturating_sub(offset);
+        let len = u32::try_from(left).map_or(len, |left| len.min(left));
+        if len == 0 {
+            return done(Ok(Bytes::new()));
+        }
+        let ahead = self.ahead(offset, len);
+        let blocks = offset / BLOCK_BYTES..(offset + u64::from(len)).div_ceil(BLOCK_BYTES);
+        let count = usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
+        let gather = Arc::new(Gather::new(offset, len, count, done));
+        let wanted = self.cache.request(version, blocks.clone(), Some(&gather));
+        drop(gather);
+        // What the disk has is taken on this thread: it is as near as a local file.
+        let mut missing: Vec<(Urgency, Fetch)> =
+            wanted.into_iter().filter_map(Fetch::look_on_disk).map(|f| (Urgency::Demand, f)).collect();
+        let more = self.cache.request(version, ahead, None);
+        missing.extend(more.into_iter().map(|f| (Urgency::Ahead, f)));
+        if missing.is_empty() {
+            return;
+        }
+        missing.sort_by_key(|(_, fetch)| fetch.index());
+        match runtime() {
+            Ok(runtime) => {
+                for (urgency, run) in runs(missing) {
+                    runtime.spawn(self.source.clone().bring(urgency, run));
+                }
+            }
+            // Dropping the fetches tells those who wait.
+            Err(e) => tracing::error!(error = %e, "no request can be sent"),
+        }
+    }
+
+    fn local_file(&self) -> Option<&File> {
+        None
+    }
+}
+
+/// Splits fetches into runs of consecutive blocks, none larger than a part. A run that somebody waits for is urgent.
+fn runs(fetches: Vec<(Urgency, Fetch)>) -> Vec<(Urgency, Vec<Fetch>)> {
+    let part = usize::try_from(PART_BYTES / BLOCK_BYTES).unwrap_or(1);
+    let mut runs: Vec<(Urgency, Vec<Fetch>)> = Vec::new();
+    for (urgency, fetch) in fetches {
+        match runs.last_mut() {
+            Some((of_run, run))
+                if run.len() < part && run.last().is_some_and(|last| last.index() + 1 == fetch.index()) =>
+            {
+                if urgency == Urgency::Demand {
+                    *of_run = Urgency::Demand;
+                }
+                run.push(fetch);
+            }
+            _ => runs.push((urgency, vec![fetch])),
+        }
+    }
+    runs
+}
+
+impl Source {
+    /// Fetches consecutive blocks in one request and hands out each as soon as it is whole.
+    async fn bring(self: Arc<Self>, urgency: Urgency, run: Vec<Fetch>) {
+        let run = match urgency {
+            Urgency::Demand => run,
+            // Somebody waits only for the network here; the disk is looked at from a thread that may wait.
+            Urgency::Ahead => match tokio::task::spawn_blocking(|| from_disk(run)).await {
+                Ok(left) => left,
+                Err(_) => return,
+            },
+        };
+        for (_, run) in runs(run.into_iter().map(|f| (urgency, f)).collect()) {
+            let mut waiting = run.into_iter().peekable();
+            if let Err(e) = self.fetch(urgency, &mut waiting).await {
+                for fetch in waiting {
+                    fetch.done(Err(e.duplicate()));
+                }
+            }
+        }
+    }
+
+    async fn fetch(&self, urgency: Urgency, run: &mut std::iter::Peekable<std::vec::IntoIter<Fetch>>) -> Result<()> {
+        let Some(first) = run.peek().map(Fetch::index) else { return Ok(()) };
+        let last = first + u64::try_from(run.len()).unwrap_or(1) - 1;
+        let range = self.version.block(first).start..self.version.block(last).end;
+        let _turn = self.client.turn(urgency).await?;
+        let got = self.client.get(&self.path, Some(range.clone()), self.if_match()).await.map_err(gone_is_stale)?;
+        if got.range != range || !self.is_version(&meta(&got.meta)) {
+            return Err(self.stale());
+        }
+        let mut body = got.into_stream();
+        let mut partial = BytesMut::new();
+        let mut finished = Vec::new();
+        while let Some(fetch) = run.peek() {
+            let block = self.version.block(fetch.index());
+            let size = usize::try_from(block.end - block.start).unwrap_or(usize::MAX);
+            if partial.capacity() < size {
+                partial.reserve(size - partial.len());
+            }
+            while partial.len() < size {
+                let piece = self.client.next(&self.path, &mut body).await.map_err(gone_is_stale)?;
+                let piece = piece.ok_or_else(|| self.broken_off())?;
+                partial.extend_from_slice(&piece);
+            }
+            let block = partial.split_to(size).freeze();
+            match run.next() {
+                Some(fetch) if self.client.http => fetch.done(Ok(block)),
+                Some(fetch) => finished.push((fetch, block)),
+                None => {}
+            }
+        }
+        self.hand_out(finished).await
+    }
+
+    /// Blocks that were read without a condition, once the object is known to be the same still.
+    async fn hand_out(&self, finished: Vec<(Fetch, Bytes)>) -> Result<()> {
+        if finished.is_empty() {
+            return Ok(());
+        }
+        let checked = match self.client.head_now(&self.path).await.map_err(gone_is_stale) {
+            Ok(now) if self.is_version(&now) => Ok(()),
+            Ok(_) => Err(self.stale()),
+            Err(e) => Err(e),
+        };
+        for (fetch, block) in finished {
+            fetch.done(checked.as_ref().map(|()| block).map_err(Error::duplicate));
+        }
+        Ok(())
+    }
+
+    /// Weak tags may not be used in a condition on a range (RFC 9110); answers are compared all the same.
+    fn if_match(&self) -> Option<String> {
+        self.etag.clone().filter(|tag| !tag.starts_with("W/"))
+    }
+
+    fn is_version(&self, now: &ObjectMeta) -> bool {
+        let same = match (&self.etag, &now.etag) {
+            (Some(then), Some(now)) => then == now,
+            _ => self.modified_ms == now.modified_ms,
+        };
+        same && now.size == self.version.size
+    }
+
+    fn stale(&self) -> Error {
+        let message = format!("{}: was replaced after it was opened", self.client.describe(&self.path));
+        Error::new(ErrorKind::Stale, message).with_hint("read it again; a table's files are never replaced in place")
+    }
+
+    fn broken_off(&self) -> Error {
+        let message = format!("{}: the store's answer broke off", self.client.describe(&self.path));
+        Error::new(ErrorKind::Unavailable, message)
+    }
+}
+
+/// Blocks of a run that the disk does not have.
+fn from_disk(run: Vec<Fetch>) -> Vec<Fetch> {
+    run.into_iter().filter_map(Fetch::look_on_disk).collect()
+}
+
+/// It was there when it was opened; a range that no longer fits means another version too.
+fn gone_is_stale(e: Error) -> Error {
+    match e.kind() {
+        ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::Stale => {
+            Error::new(ErrorKind::Stale, format!("{} (it was removed or replaced after it was opened)", e.message()))
+                .with_hint("a cleaner removed it, or another program replaced it; read the table anew")
+                .with_source(e)
+        }
+        _ => e,
+    }
+}
