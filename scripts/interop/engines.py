@@ -12,25 +12,25 @@ def normal(count, ids, id_sum, ts_sum, amount):
     return (int(count), int(ids), int(id_sum or 0), int(ts_sum or 0), str(Decimal(amount or 0).quantize(Decimal("0.01"))))
 
 
-def duckdb(root, depth=1):
+def duckdb(root):
     import duckdb as engine
 
-    pattern = f"{root}/{'*/' * depth}*.parquet"
+    pattern = f"{root}/**/*.parquet"
     sql = f"select count(*), count(distinct id), sum(id), sum(ts), sum(amount) from read_parquet('{pattern}', hive_partitioning=false)"
     return normal(*engine.connect().execute(sql).fetchone())
 
 
-def polars(root, depth=1):
+def polars(root):
     import polars as engine
 
     c = engine.col
     # Without hive_partitioning=False it would take the values of `part` out of the folders' names.
-    frame = engine.scan_parquet(f"{root}/{'*/' * depth}*.parquet", hive_partitioning=False)
-    row = frame.select(engine.len(), c("id").n_unique(), c("id").cast(engine.Int64).sum(), c("ts").sum(), c("amount").sum().alias("a")).collect()
+    frame = engine.scan_parquet(f"{root}/**/*.parquet", hive_partitioning=False)
+    row = frame.select(engine.len(), c("id").n_unique().alias("ids"), c("id").cast(engine.Int64).sum(), c("ts").sum(), c("amount").sum()).collect()
     return normal(*row.row(0))
 
 
-def pyarrow(root, depth=1):
+def pyarrow(root):
     import pyarrow.compute as compute
     import pyarrow.dataset as dataset
 
@@ -39,14 +39,14 @@ def pyarrow(root, depth=1):
     return normal(table.num_rows, compute.count_distinct(table["id"]).as_py(), *total)
 
 
-def chdb(root, depth=1):
+def chdb(root):
     import chdb as engine
 
-    pattern = f"{root}/{'*/' * depth}*.parquet"
+    pattern = f"{root}/**/*.parquet"
     sql = f"select count(), uniqExact(id), sum(id), sum(ts), sum(amount) from file('{pattern}', 'Parquet')"
     text = engine.query(sql, "TabSeparated").bytes().decode().split("\t")
     return normal(*[t.strip() for t in text])
 
 
-def ask(name, root, depth=1):
-    return globals()[name](root, depth)
+def ask(name, root):
+    return globals()[name](root)
