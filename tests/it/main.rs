@@ -13,6 +13,7 @@
 
 mod common;
 mod control;
+mod fixtures;
 mod golden;
 mod metadata;
 mod order;
