@@ -4,6 +4,7 @@
 //! socket's own documents. A pipe that closes early is not a failure.
 
 pub mod args;
+mod doctor;
 pub mod exit;
 mod files;
 pub mod helper;
@@ -81,6 +82,7 @@ fn dispatch(command: Command) -> Result<(), Stop> {
         Command::Refresh(args) => status::refresh(&args),
         Command::Timeline(args) => timeline::run(&args),
         Command::Files(args) => files::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
     }

@@ -1,14 +1,13 @@
 //! The daemon: wires storage, tables, filesystem, FUSE session and control socket, and keeps them in step.
 //!
 //! Reading order: [`background`] (fork and report), [`service`] (the tables of a mount, and every question about them),
-//! `discover` (tables of a warehouse), `watch` (when to look for commits),
+//! `watch` (when to look for commits),
 //! [`run`] (start, signals, orderly end), `systemd`.
 //!
 //! A refresh loads the next snapshot, switches the tree to it, and lets the session's own thread tell the kernel; the same
 //! path serves inotify, polling, SIGHUP and the control socket. What fails keeps the old generation and shows in status.
 
 pub mod background;
-mod discover;
 mod files;
 mod run;
 pub mod service;

@@ -27,6 +27,8 @@ pub enum Command {
     Files(FilesArgs),
     /// Look for new commits now
     Refresh(ReadArgs),
+    /// Check a table and this machine, and explain each finding
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell.

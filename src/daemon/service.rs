@@ -7,6 +7,8 @@ mod answers;
 mod refresh;
 mod status;
 
+pub use status::table_type_name;
+
 use crate::control::problem::{Failure, Problem};
 use crate::control::types::Passthrough;
 use crate::error::{Error, ErrorKind, Result};

@@ -112,10 +112,10 @@ impl Loop {
         self.due.retain(|name, _| entries.iter().any(|e| e.name() == name));
         for entry in &entries {
             let told = self.inotify.as_mut().is_some_and(|inotify| inotify.watch(entry));
-            let watched = match told {
-                true => Watched::Inotify,
-                _ if self.poll == PollInterval::Never => Watched::No,
-                _ => Watched::Poll,
+            let watched = match self.poll {
+                _ if told => Watched::Inotify,
+                PollInterval::Never => Watched::No,
+                PollInterval::Every(_) => Watched::Poll,
             };
             entry.set_watched(watched);
             if !self.due.contains_key(entry.name()) {

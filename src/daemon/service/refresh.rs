@@ -3,10 +3,9 @@
 use super::{Entry, Service, is_gone, note_warnings, now_ms, open};
 use crate::control::problem::Problem;
 use crate::control::types::RefreshedTable;
-use crate::daemon::discover;
 use crate::error::{Error, Result};
 use crate::fs::{Invalidation, View};
-use crate::storage::TablePath;
+use crate::storage::{TablePath, discover_tables};
 use crate::table::{Snapshot, Table};
 use crate::telemetry::event::{Event, EventCode};
 use crate::telemetry::label::{RefreshResult, TableState};
@@ -15,6 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Levels below a warehouse at which tables are looked for.
+const DEPTH_MAX: u32 = 6;
 /// Longest wait for the kernel to forget what has changed.
 const TOLD_MAX: Duration = Duration::from_secs(5);
 
@@ -128,18 +129,17 @@ impl Service {
 
     /// Brings the list of tables in line with what a warehouse holds now.
     pub(super) fn discover(&self) -> Result<()> {
-        let found = discover::tables(&*self.root)?;
-        for error in &found.errors {
-            Event::from_error(EventCode::TableFailed, error).table(self.uri()).record();
+        let found = discover_tables(&*self.root, DEPTH_MAX)?;
+        if found.iter().any(TablePath::is_root) {
+            return Err(Error::invalid(format!("{} is a table, not a warehouse", self.uri()))
+                .with_hint("mount it without --warehouse"));
         }
         let known: BTreeSet<TablePath> = self.entries().iter().map(|e| e.path.clone()).collect();
-        for path in found.tables.iter().filter(|p| !known.contains(p)) {
+        for path in found.iter().filter(|p| !known.contains(p)) {
             self.add(path)?;
         }
-        if found.errors.is_empty() {
-            for path in known.iter().filter(|p| found.tables.binary_search(p).is_err()) {
-                self.drop_table(path);
-            }
+        for path in known.iter().filter(|p| found.binary_search(p).is_err()) {
+            self.drop_table(path);
         }
         self.count_states();
         Ok(())
