@@ -156,6 +156,11 @@ fn lock(state: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
 /// The folder's path below the root if it is a partition, and the folders to look into next.
 fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Result<(Option<String>, Vec<TablePath>)> {
     let is_base = folder == root;
+    let below_root = folder.as_str().strip_prefix(root.as_str()).unwrap_or(folder.as_str()).trim_start_matches('/');
+    // One look at the usual name spares listing a folder that may hold thousands of files.
+    if !is_base && storage.stat(&folder.join(PARTITION_METADATA)?).is_ok() {
+        return Ok((Some(below_root.to_owned()), Vec::new()));
+    }
     let entries = match storage.list(folder) {
         Ok(entries) => entries,
         // Dropped meanwhile.
@@ -163,7 +168,6 @@ fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Res
         Err(e) => return Err(e),
     };
     let is_mark = |e: &DirEntry| e.kind != EntryKind::Dir && e.name.starts_with(PARTITION_METADATA);
-    let below_root = folder.as_str().strip_prefix(root.as_str()).unwrap_or(folder.as_str()).trim_start_matches('/');
     let partition = entries.iter().any(is_mark).then(|| below_root.to_owned());
     if (partition.is_some() && !is_base) || below_root.split('/').count() >= DEPTH_MAX {
         return Ok((partition, Vec::new()));
