@@ -1,10 +1,20 @@
-//! [`TableFs`]: the tree of one table or of a warehouse.
+//! [`TableFs`]: the tree of one table or of a warehouse. The operations on it are in the files beside this one.
 
-use super::{Host, Pins, Source, View};
+use super::node::{Dir, Nodes, Place, ROOT, Scope};
+use super::open::Opens;
+use super::part::{Budget, Files, Part};
+use super::state::{Generation, Table, ViewState, load_ahead, lock};
+use super::statfs::Totals;
+use super::workers::Workers;
+use super::{Attr, Fault, Host, Kind, Pins, Source, VirtualFile, Wait};
 use crate::error::{Error, Result};
+use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::telemetry::metric;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// How the tree looks, and what it may use.
 #[derive(Clone, Debug)]
@@ -42,28 +52,11 @@ impl Default for FsOptions {
     }
 }
 
-/// What the kernel must forget after a change of the tree. Opaque: hand it to [`crate::fuse::Session::notify`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "the kernel goes on showing the old tree until it is told"]
-pub struct Invalidation {
-    /// Names to forget: parent inode and name.
-    pub entries: Vec<(u64, String)>,
-    /// Inodes whose attributes and listings or pages are to be forgotten.
-    pub inodes: Vec<u64>,
-}
-
-impl Invalidation {
-    /// True if nothing needs to be told.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.inodes.is_empty()
-    }
-}
-
 /// What readers hold of a table, for whoever wants to remove files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Instants of views that are pinned or in use below `.hudifs/read_optimized`.
-    pub instants: Vec<crate::format::instant::InstantTime>,
+    pub instants: Vec<InstantTime>,
     /// Stored paths of files that are open.
     pub files: Vec<TablePath>,
 }
@@ -81,62 +74,214 @@ pub struct FsStats {
     pub partition_bytes: u64,
 }
 
+/// What lies at a table's path.
+#[derive(Clone)]
+pub(super) enum Mounted {
+    Serving(Arc<ViewState>),
+    Failed,
+}
+
+/// The tables of the mount by path; the root path alone where the mount is one table.
+pub(super) type Tables = BTreeMap<TablePath, Mounted>;
+
 /// The tree of one table or of a warehouse.
-pub struct TableFs {}
+pub struct TableFs {
+    pub(super) options: FsOptions,
+    pub(super) host: Arc<dyn Host>,
+    pub(super) nodes: Mutex<Nodes>,
+    pub(super) tables: RwLock<Arc<Tables>>,
+    pub(super) single: bool,
+    pub(super) workers: Arc<Workers>,
+    pub(super) budget: Arc<Budget>,
+    pub(super) opens: Opens,
+    pub(super) totals: Mutex<HashMap<TablePath, Arc<Totals>>>,
+    pub(super) contents: Mutex<HashMap<(Option<TablePath>, VirtualFile), (Instant, Arc<[u8]>)>>,
+    pub(super) old_sizes: Mutex<HashMap<(u64, u32), u64>>,
+    pub(super) publishing: Mutex<()>,
+    pub(super) started: Instant,
+    pins: Pins,
+}
 
 impl TableFs {
     /// A tree whose root is the root of one table.
     pub fn single(source: Arc<dyn Source>, host: Arc<dyn Host>, options: FsOptions) -> Result<Arc<TableFs>> {
-        let _ = (source, host, options);
-        Err(Error::internal("not yet"))
+        let fs = Self::new(host, options, true, source.storage().local_path(&TablePath::root()).is_some());
+        let state = fs.root_state(TablePath::root(), source)?;
+        let dir = fs.root_dir(&state, ROOT, ROOT);
+        lock(&fs.nodes).set_root(Place::Dir(dir));
+        *fs.tables.write().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new([(TablePath::root(), Mounted::Serving(state))].into());
+        Ok(Arc::new(fs))
     }
 
     /// A tree without tables; [`TableFs::add_table`] gives it some.
     pub fn warehouse(host: Arc<dyn Host>, options: FsOptions) -> Arc<TableFs> {
-        let _ = (host, options);
-        Arc::new(TableFs {})
+        let fs = Self::new(host, options, false, false);
+        lock(&fs.nodes).set_root(Place::Namespace(TablePath::root()));
+        Arc::new(fs)
     }
 
-    /// Shows a table at a path of a warehouse. `Invalid` where the mount is one table or the path lies above or below
-    /// another table's; `AlreadyExists` at another table's own path, unless that one had failed.
-    pub fn add_table(&self, path: &TablePath, source: Arc<dyn Source>) -> Result<Invalidation> {
-        let _ = (path, source);
-        Ok(Invalidation::default())
-    }
-
-    /// Shows a directory that answers EIO for a table that cannot be opened, so that its absence is not mistaken for emptiness.
-    pub fn add_failed_table(&self, path: &TablePath, error: Error) -> Result<Invalidation> {
-        let _ = (path, error);
-        Ok(Invalidation::default())
-    }
-
-    /// Takes a table out of a warehouse. Open files stay readable.
-    pub fn remove_table(&self, path: &TablePath) -> Invalidation {
-        let _ = path;
-        Invalidation::default()
-    }
-
-    /// Switches a table (the root path where the mount is one table) to a newer view, for the whole tree at once.
-    /// On an error the old generation stays. The caller hands the result to [`crate::fuse::Session::notify`].
-    pub fn publish(&self, table: &TablePath, new: Arc<dyn View>) -> Result<Invalidation> {
-        let _ = (table, new);
-        Ok(Invalidation::default())
+    fn new(host: Arc<dyn Host>, options: FsOptions, single: bool, local: bool) -> TableFs {
+        let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+        // Remote stores are waited for, local disks keep a core busy.
+        let threads = if local { cpus.clamp(2, 8) } else { 32 };
+        let budget = Budget::new(options.memory_target);
+        TableFs {
+            options,
+            host,
+            nodes: Mutex::default(),
+            tables: RwLock::default(),
+            single,
+            workers: Arc::new(Workers::new(threads)),
+            budget,
+            opens: Opens::default(),
+            totals: Mutex::default(),
+            contents: Mutex::default(),
+            old_sizes: Mutex::default(),
+            publishing: Mutex::default(),
+            started: Instant::now(),
+            pins: Pins::default(),
+        }
     }
 
     /// The pins of all tables.
     pub fn pins(&self) -> &Pins {
-        static NONE: std::sync::LazyLock<Pins> = std::sync::LazyLock::new(Pins::default);
-        &NONE
+        &self.pins
+    }
+
+    /// How the tree looks.
+    pub fn options(&self) -> &FsOptions {
+        &self.options
+    }
+
+    /// The threads that may wait for the store.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
+    }
+
+    /// True if every table lies on the local disk.
+    pub fn is_local(&self) -> bool {
+        self.tables().values().all(|m| match m {
+            Mounted::Serving(state) => state.table.local,
+            Mounted::Failed => true,
+        })
+    }
+
+    /// Local folders that hold the tables.
+    pub fn local_roots(&self) -> Vec<std::path::PathBuf> {
+        let root = TablePath::root();
+        let tables = self.tables();
+        let states = tables.values().filter_map(|m| if let Mounted::Serving(s) = m { Some(s) } else { None });
+        states.filter_map(|s| s.table.source.storage().local_path(&root)).collect()
     }
 
     /// What readers hold of a table.
     pub fn held(&self, table: &TablePath) -> Held {
-        let _ = table;
-        Held::default()
+        let mut held =
+            Held { instants: self.pins.held(table.as_str(), std::time::SystemTime::now()), files: Vec::new() };
+        if let Some(Mounted::Serving(state)) = self.tables().get(table) {
+            let moments = lock(&state.table.moments);
+            held.instants.extend(moments.iter().filter(|(_, s)| s.strong_count() > 0).map(|(i, _)| *i));
+            held.files = self.opens.stored(&state.table);
+        }
+        held.instants.sort_unstable();
+        held.instants.dedup();
+        held
     }
 
     /// Numbers for status.
     pub fn stats(&self) -> FsStats {
-        FsStats::default()
+        FsStats {
+            inodes: lock(&self.nodes).len() as u64,
+            open_files: self.opens.len() as u64,
+            partitions_loaded: self.budget.parts(),
+            partition_bytes: self.budget.bytes(),
+        }
+    }
+
+    /// The kernel gives back `count` lookups of an inode.
+    pub fn forget(&self, ino: u64, count: u64) {
+        let released = lock(&self.nodes).forget(ino, count);
+        // Parts of live roots stay: their lists are dropped when memory is short.
+        if let Some(part) = released
+            && part.state.pinned.is_some()
+        {
+            part.state.forget_part(&part.path);
+        }
+    }
+
+    /// Housekeeping, every few seconds: closes files that nobody has used for a while, and counts.
+    pub fn tick(&self) {
+        self.opens.expire(Duration::from_secs(10));
+        let mut nodes = lock(&self.nodes);
+        nodes.shrink();
+        metric::INODES.set((), i64::try_from(nodes.len()).unwrap_or(i64::MAX));
+        drop(nodes);
+        let bytes = i64::try_from(self.budget.bytes()).unwrap_or(i64::MAX);
+        metric::CACHE_BYTES.set(crate::telemetry::Cache::Partition, bytes);
+        lock(&self.contents).retain(|_, (at, _)| at.elapsed() < Duration::from_secs(2));
+    }
+
+    pub(super) fn tables(&self) -> Arc<Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The view that a table's root shows when it is mounted.
+    pub(super) fn root_state(&self, path: TablePath, source: Arc<dyn Source>) -> Result<Arc<ViewState>> {
+        let table = Arc::new(Table::new(path, source));
+        let (view, pinned) = match &self.options.as_of {
+            None => (table.source.current(), None),
+            Some(moment) => {
+                let view = table.source.as_of(moment)?;
+                let instant = view.instant().ok_or_else(|| Error::not_found(format!("no commit as of {moment}")))?;
+                (view, Some(instant))
+            }
+        };
+        Ok(ViewState::new(table, view, pinned, self.budget.clone()))
+    }
+
+    pub(super) fn root_dir(&self, state: &Arc<ViewState>, ino: u64, parent: u64) -> Arc<Dir> {
+        let seed = state.table.seed.child("d");
+        let part = state.part(&TablePath::root());
+        Arc::new(Dir { ino, parent, seed, part, absent: Mutex::default(), read_ms: AtomicU64::new(0) })
+    }
+
+    /// Milliseconds since the tree was made, never 0.
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// A part's files, and more loaded ahead where this is a walk.
+    pub(super) fn files(
+        &self,
+        part: &Arc<Part>,
+        generation: &Arc<Generation>,
+        wait: Wait,
+    ) -> Result<Arc<Files>, Fault> {
+        let files = part.files(generation, wait)?;
+        if part.first_touch(&files) {
+            load_ahead(part, generation, &self.workers);
+        }
+        Ok(files)
+    }
+
+    pub(super) fn dir_attr_with(&self, ino: u64, mtime_ms: i64, leaf: bool) -> Attr {
+        let nlink = if leaf { 2 } else { 1 };
+        // One link means "not known" to those who count directories by links.
+        Attr { ino, kind: Kind::Dir, size: 4096, mtime_ms, nlink, mode: self.options.dir_mode, cacheable: true }
+    }
+
+    /// The content of a virtual file, at most a second old, so that its size and its bytes agree for whoever asks for both.
+    pub(super) fn content(&self, scope: &Scope, file: VirtualFile) -> Arc<[u8]> {
+        let table = scope.as_ref().map(|s| s.table.path.clone());
+        let key = (table, file);
+        if let Some((at, content)) = lock(&self.contents).get(&key)
+            && at.elapsed() < Duration::from_secs(1)
+        {
+            return content.clone();
+        }
+        let content: Arc<[u8]> = self.host.content(key.0.as_ref().map(TablePath::as_str), file).into();
+        lock(&self.contents).insert(key, (Instant::now(), content.clone()));
+        content
     }
 }

@@ -1,0 +1,296 @@
+//! [`ViewState`]: what a table's root shows: a sequence of generations, or one view as of an instant.
+//!
+//! A [`Generation`] is a view with a number. Numbers grow by one and go into directory offsets, so a listing that was begun in an older
+//! generation goes on in it: the last few are kept, older ones are asked for again by their instant.
+
+use super::errno::{Fault, Wait, errno};
+use super::ino::Seed;
+use super::part::{Budget, Part};
+use super::source::{Source, View};
+use super::tree::Tree;
+use super::workers::Workers;
+use crate::error::{Error, Result};
+use crate::format::instant::InstantTime;
+use crate::storage::TablePath;
+use crate::telemetry::{Event, EventCode};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+
+/// Older generations that are kept whole.
+const HISTORY_MAX: usize = 16;
+/// Older generations whose instants are kept.
+const INSTANTS_MAX: usize = 100_000;
+/// Vanished partitions that can still be looked up.
+const VANISHED_MAX: usize = 100_000;
+
+/// A lock whose holders cannot leave it half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A table of the mount.
+pub struct Table {
+    /// Its path in the mount; empty where the mount is one table.
+    pub path: TablePath,
+    /// Its base, as the source names it.
+    pub seed: Seed,
+    /// Where its views come from.
+    pub source: Arc<dyn Source>,
+    /// True where the store is the local disk.
+    pub local: bool,
+    /// Views as of instants that somebody uses.
+    pub moments: Mutex<HashMap<InstantTime, Weak<ViewState>>>,
+}
+
+impl Table {
+    /// A table at a path of the mount.
+    pub fn new(path: TablePath, source: Arc<dyn Source>) -> Table {
+        let local = source.storage().local_path(&TablePath::root()).is_some();
+        Table { path, seed: Seed::new(source.uri()), source, local, moments: Mutex::default() }
+    }
+
+    /// An event about this table.
+    pub fn event(&self, code: EventCode, error: &Error) -> Event {
+        let name = if self.path.is_root() { self.source.uri() } else { self.path.as_str() };
+        Event::from_error(code, error).table(name)
+    }
+}
+
+/// A view with a number.
+pub struct Generation {
+    /// Grows by one with each published view.
+    pub number: u64,
+    /// The view.
+    pub view: Arc<dyn View>,
+    tree: OnceLock<Arc<Tree>>,
+    tree_loading: Mutex<()>,
+}
+
+impl Generation {
+    fn new(number: u64, view: Arc<dyn View>, tree: Option<Arc<Tree>>) -> Arc<Generation> {
+        let cell = OnceLock::new();
+        if let Some(tree) = tree {
+            // The cell is new, so it is empty.
+            let _ = cell.set(tree);
+        }
+        Arc::new(Generation { number, view, tree: cell, tree_loading: Mutex::default() })
+    }
+
+    /// The directories, if they were asked for before.
+    pub fn loaded_tree(&self) -> Option<&Arc<Tree>> {
+        self.tree.get()
+    }
+
+    /// The directories.
+    pub fn tree(&self, table: &Table, wait: Wait) -> Result<&Arc<Tree>, Fault> {
+        if let Some(tree) = self.tree.get() {
+            return Ok(tree);
+        }
+        if wait == Wait::No {
+            return Err(Fault::WouldBlock);
+        }
+        let _one_at_a_time = lock(&self.tree_loading);
+        if let Some(tree) = self.tree.get() {
+            return Ok(tree);
+        }
+        let partitions = self.view.partitions().map_err(|error| {
+            table.event(EventCode::TableFailed, &error).record();
+            match errno(&error) {
+                libc::ENOENT => Fault::IO,
+                other => Fault::Errno(other),
+            }
+        })?;
+        Ok(self.tree.get_or_init(|| Arc::new(Tree::build(partitions))))
+    }
+}
+
+/// What a root shows.
+pub struct ViewState {
+    /// The table.
+    pub table: Arc<Table>,
+    /// The instant, for a view that never changes.
+    pub pinned: Option<InstantTime>,
+    current: RwLock<Arc<Generation>>,
+    parts: Mutex<HashMap<TablePath, Arc<Part>>>,
+    past: Mutex<Past>,
+    /// Every part is taken as changed by this generation.
+    pub floor: AtomicU64,
+    /// What loaded parts may take.
+    pub budget: Arc<Budget>,
+    /// Detects walks.
+    pub walk: Mutex<Walk>,
+}
+
+#[derive(Default)]
+struct Past {
+    generations: VecDeque<Arc<Generation>>,
+    instants: VecDeque<(u64, Option<InstantTime>)>,
+    vanished: HashSet<TablePath>,
+}
+
+/// How far a walk through the partitions has come.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// The partition that was last looked at for the first time.
+    pub last: Option<usize>,
+    /// How many in a row came in order.
+    pub run: usize,
+    /// Partitions below are loaded or about to be.
+    pub ahead: usize,
+}
+
+impl ViewState {
+    /// A root that shows `view`: for ever where `pinned`, else until the next one is published.
+    pub fn new(
+        table: Arc<Table>,
+        view: Arc<dyn View>,
+        pinned: Option<InstantTime>,
+        budget: Arc<Budget>,
+    ) -> Arc<ViewState> {
+        Arc::new(ViewState {
+            table,
+            pinned,
+            current: RwLock::new(Generation::new(1, view, None)),
+            parts: Mutex::default(),
+            past: Mutex::default(),
+            floor: AtomicU64::new(1),
+            budget,
+            walk: Mutex::default(),
+        })
+    }
+
+    /// The present generation.
+    pub fn generation(&self) -> Arc<Generation> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An earlier generation, or the present one.
+    pub fn generation_at(&self, number: u64, wait: Wait) -> Result<Arc<Generation>, Fault> {
+        let current = self.generation();
+        if number == current.number {
+            return Ok(current);
+        }
+        let instant = {
+            let past = lock(&self.past);
+            if let Some(found) = past.generations.iter().find(|g| g.number == number) {
+                return Ok(found.clone());
+            }
+            past.instants.iter().find(|(n, _)| *n == number).and_then(|(_, i)| *i)
+        };
+        let Some(instant) = instant else { return Err(Fault::STALE) };
+        if wait == Wait::No {
+            return Err(Fault::WouldBlock);
+        }
+        let view = self.table.source.as_of(instant.as_str()).map_err(|error| {
+            self.table.event(EventCode::ViewFailed, &error).record();
+            Fault::STALE
+        })?;
+        Ok(Generation::new(number, view, None))
+    }
+
+    /// Switches to a newer view; returns the generation before and the new one. `tree` where the directories are known.
+    /// The caller publishes one view at a time, and has marked the changed parts before.
+    pub fn switch(&self, view: Arc<dyn View>, tree: Option<Arc<Tree>>) -> (Arc<Generation>, Arc<Generation>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let old = current.clone();
+        let new = Generation::new(old.number + 1, view, tree);
+        *current = new.clone();
+        drop(current);
+        let mut past = lock(&self.past);
+        past.instants.push_back((old.number, old.view.instant()));
+        past.generations.push_back(old.clone());
+        while past.generations.len() > HISTORY_MAX {
+            past.generations.pop_front();
+        }
+        while past.instants.len() > INSTANTS_MAX {
+            past.instants.pop_front();
+        }
+        (old, new)
+    }
+
+    /// Remembers directories that are no longer listed, so that names which were listed can still be opened.
+    pub fn vanish(&self, paths: impl IntoIterator<Item = TablePath>) {
+        let mut past = lock(&self.past);
+        for path in paths {
+            if past.vanished.len() < VANISHED_MAX {
+                past.vanished.insert(path);
+            }
+        }
+    }
+
+    /// True for a directory that an earlier generation listed.
+    pub fn vanished(&self, path: &TablePath) -> bool {
+        lock(&self.past).vanished.contains(path)
+    }
+
+    /// The part of a directory.
+    pub fn part(self: &Arc<Self>, path: &TablePath) -> Arc<Part> {
+        static LAST_ID: AtomicU32 = AtomicU32::new(0);
+        let mut parts = lock(&self.parts);
+        if let Some(part) = parts.get(path) {
+            return part.clone();
+        }
+        let part = Arc::new(Part::new(LAST_ID.fetch_add(1, Relaxed) + 1, self.clone(), path.clone()));
+        parts.insert(path.clone(), part.clone());
+        part
+    }
+
+    /// The part of a directory that was looked at before.
+    pub fn known_part(&self, path: &TablePath) -> Option<Arc<Part>> {
+        lock(&self.parts).get(path).cloned()
+    }
+
+    /// All parts that were looked at.
+    pub fn known_parts(&self) -> Vec<Arc<Part>> {
+        lock(&self.parts).values().cloned().collect()
+    }
+
+    /// Breaks the circle of parts and state when the root is taken away.
+    pub fn clear(&self) {
+        lock(&self.parts).clear();
+    }
+
+    /// Drops a part that nothing refers to; views as of instants come and go.
+    pub fn forget_part(&self, path: &TablePath) {
+        lock(&self.parts).remove(path);
+    }
+}
+
+/// Loads partitions that a walk is about to reach. Called when a partition is looked at for the first time since it was loaded.
+pub fn load_ahead(part: &Arc<Part>, generation: &Arc<Generation>, workers: &Arc<Workers>) {
+    let Some(tree) = generation.loaded_tree() else { return };
+    let partitions = tree.partitions().clone();
+    let Ok(at) = partitions.binary_search(&part.path) else { return };
+    let span = if part.state.table.local { 64 } else { 256 };
+    let range = {
+        let mut walk = lock(&part.state.walk);
+        match walk.last {
+            Some(last) if last == at => return,
+            Some(last) if last < at && at - last <= 2 => walk.run += 1,
+            _ => *walk = Walk { last: None, run: 0, ahead: at + 1 },
+        }
+        walk.last = Some(at);
+        // Two in a row may be chance.
+        if walk.run < 2 {
+            return;
+        }
+        let end = (at + 1 + (walk.run * 4).min(span)).min(partitions.len());
+        let start = walk.ahead.max(at + 1);
+        // Topped up in steps, not one by one.
+        if start >= end || (start > at + 1 && end - start < span / 8 && end < partitions.len()) {
+            return;
+        }
+        walk.ahead = end;
+        start..end
+    };
+    for path in partitions.get(range).unwrap_or_default() {
+        let (state, generation, path, weak) =
+            (part.state.clone(), generation.clone(), path.clone(), Arc::downgrade(workers));
+        workers.run_ahead(move || {
+            if weak.upgrade().is_some() && state.generation().number == generation.number {
+                let _ = state.part(&path).load_quietly(&generation);
+            }
+        });
+    }
+}

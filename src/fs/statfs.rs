@@ -1,0 +1,190 @@
+//! statfs: the bytes and files of the view.
+//!
+//! Both are sums over all partitions, so the first question starts a walk through them in the background, and waits for it only
+//! briefly (`find` asks too). A commit changes only the sums of the partitions that it touched.
+
+use super::node::Place;
+use super::part::Part;
+use super::state::{Generation, ViewState, lock};
+use super::table_fs::{Mounted, TableFs};
+use super::{Fault, Wait};
+use crate::storage::TablePath;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Unit of the block counts.
+pub const BLOCK: u64 = 4096;
+/// Shown as free where the store does not say: some tools refuse to read from a full disk.
+const FREE_BYTES: u64 = 1 << 50;
+/// How long the first question waits for the sums.
+const WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// What statfs shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatFs {
+    /// Bytes of the view's files.
+    pub bytes: u64,
+    /// The view's files.
+    pub files: u64,
+    /// Bytes free.
+    pub free_bytes: u64,
+    /// Files that could be added.
+    pub free_files: u64,
+    /// True once every partition is counted.
+    pub complete: bool,
+}
+
+/// The sums of one table.
+#[derive(Default)]
+pub struct Totals {
+    sums: Mutex<Sums>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Sums {
+    /// Files and bytes of each partition that is counted.
+    counted: HashMap<TablePath, (u64, u64)>,
+    /// The generation that `counted` holds for.
+    generation: u64,
+    running: bool,
+    complete: bool,
+}
+
+impl TableFs {
+    /// Bytes and files of the view that an inode belongs to.
+    pub fn statfs(&self, ino: u64) -> Result<StatFs, Fault> {
+        let place = lock(&self.nodes).place(ino).map(|(place, _)| place);
+        let state = match &place {
+            Some(Place::Namespace(_) | Place::Failed | Place::Hudifs(None) | Place::Virtual(None, _)) => None,
+            Some(Place::Socket) => None,
+            Some(place) => place.table().and_then(|t| self.serving(&t.path)),
+            None => lock(&self.nodes).file(ino).and_then(|f| self.serving(&f.part.state.table.path)),
+        };
+        let states = match state {
+            Some(state) => vec![state],
+            None => self
+                .tables()
+                .values()
+                .filter_map(|m| if let Mounted::Serving(s) = m { Some(s.clone()) } else { None })
+                .collect(),
+        };
+        let deadline = Instant::now() + WAIT_MAX;
+        let mut all = StatFs { complete: true, ..StatFs::default() };
+        for state in &states {
+            let one = self.table_totals(state, deadline);
+            all.bytes = all.bytes.saturating_add(one.bytes);
+            all.files = all.files.saturating_add(one.files);
+            all.complete &= one.complete;
+        }
+        (all.free_bytes, all.free_files) = free(&states);
+        Ok(all)
+    }
+
+    fn table_totals(&self, state: &Arc<ViewState>, deadline: Instant) -> StatFs {
+        let totals = lock(&self.totals).entry(state.table.path.clone()).or_default().clone();
+        let generation = state.generation();
+        let mut sums = lock(&totals.sums);
+        if sums.generation != generation.number {
+            sums.generation = generation.number;
+            sums.complete = false;
+        }
+        if !sums.complete && !sums.running {
+            sums.running = true;
+            let (totals, state, generation) = (totals.clone(), state.clone(), generation.clone());
+            self.workers.run_ahead(move || totals.count(&state, &generation));
+        }
+        while !sums.complete && sums.running {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            sums = totals.done.wait_timeout(sums, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (files, bytes) =
+            sums.counted.values().fold((0u64, 0u64), |(f, b), one| (f + one.0, b.saturating_add(one.1)));
+        StatFs { files, bytes, complete: sums.complete, ..StatFs::default() }
+    }
+
+    /// The sums of these partitions (all, without any) are to be taken again.
+    pub(super) fn recount(
+        &self,
+        table: &TablePath,
+        generation: u64,
+        changed: Option<&std::collections::BTreeSet<TablePath>>,
+    ) {
+        let Some(totals) = lock(&self.totals).get(table).cloned() else { return };
+        let mut sums = lock(&totals.sums);
+        match changed {
+            Some(changed) => sums.counted.retain(|path, _| !changed.contains(path)),
+            None => sums.counted.clear(),
+        }
+        // A count that runs for an older generation adds nothing from here on.
+        sums.generation = generation;
+        sums.complete = false;
+    }
+}
+
+impl Totals {
+    fn count(&self, state: &Arc<ViewState>, generation: &Arc<Generation>) {
+        let complete = self.count_all(state, generation);
+        let mut sums = lock(&self.sums);
+        sums.running = false;
+        // A commit in between makes the next question count what it changed.
+        sums.complete = complete && sums.generation == generation.number;
+        drop(sums);
+        self.done.notify_all();
+    }
+
+    fn count_all(&self, state: &Arc<ViewState>, generation: &Arc<Generation>) -> bool {
+        let Ok(tree) = generation.tree(&state.table, Wait::Yes) else { return false };
+        let mut complete = true;
+        for path in tree.partitions().iter() {
+            if state.generation().number != generation.number {
+                return false;
+            }
+            if lock(&self.sums).counted.contains_key(path) {
+                continue;
+            }
+            match count_one(&state.part(path), generation) {
+                Some(counts) => {
+                    let mut sums = lock(&self.sums);
+                    if sums.generation == generation.number {
+                        sums.counted.insert(path.clone(), counts);
+                    }
+                }
+                None => complete = false,
+            }
+        }
+        let mut sums = lock(&self.sums);
+        sums.counted.retain(|path, _| tree.is_partition(path));
+        complete
+    }
+}
+
+/// A partition's files and bytes. While there is room its list is kept, since whoever asks for sums often walks the tree next.
+fn count_one(part: &Arc<Part>, generation: &Arc<Generation>) -> Option<(u64, u64)> {
+    if part.state.budget.is_full() && !part.is_loaded() {
+        let view = generation.view.partition(&part.path).ok()?;
+        return Some((view.listed_len() as u64, view.listed_bytes()));
+    }
+    let files = part.files(generation, Wait::Yes).ok()?;
+    Some((files.view.listed_len() as u64, files.view.listed_bytes()))
+}
+
+fn free(states: &[Arc<ViewState>]) -> (u64, u64) {
+    let root = TablePath::root();
+    let local = states.iter().find_map(|s| s.table.source.storage().local_path(&root));
+    let unknown = (FREE_BYTES, FREE_BYTES / BLOCK);
+    let Some(local) = local.and_then(|p| std::ffi::CString::new(p.into_os_string().into_encoded_bytes()).ok()) else {
+        return unknown;
+    };
+    // SAFETY: all-zero bytes are a valid statvfs.
+    let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte and `stat` is writable.
+    match unsafe { libc::statvfs(local.as_ptr(), &mut stat) } {
+        0 => ((stat.f_bavail.saturating_mul(stat.f_frsize)).max(BLOCK), stat.f_favail.max(1)),
+        _ => unknown,
+    }
+}
