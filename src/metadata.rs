@@ -22,9 +22,6 @@ mod slice;
 mod source;
 mod valid;
 
-#[cfg(test)]
-mod tests;
-
 pub use lister::MetadataLister;
 
 /// Where the metadata table lies, from the base of the data table.

@@ -8,11 +8,12 @@ use super::valid::ValidInstants;
 use crate::error::{Error, Result};
 use crate::format::avro::{Cursor, Schema};
 use crate::format::hfile::HFile;
+use crate::format::instant::InstantTime;
 use crate::format::log::{BlockHead, BlockKind, HeaderKey, LogBlock, LogReader, avro_records, delete_keys, select};
 use crate::format::source::ByteSource;
 use crate::storage::{Storage, TablePath};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Largest log block accepted, bytes: Java keeps lengths in 32 bits.
@@ -71,7 +72,8 @@ impl Changes {
         }
         // Selected blocks come file by file nearly always, so that one open file at a time is enough.
         let mut open: Option<(&TablePath, LogReader<Source>)> = None;
-        for i in select(&heads, |instant| valid.contains(instant))? {
+        let known = answers(&heads, valid)?;
+        for i in select(&heads, |instant| known.contains(instant))? {
             let Some((file, block)) = blocks.get(i) else { continue };
             let reader = match open.take().filter(|(path, _)| *path == file.path) {
                 Some((_, reader)) => reader,
@@ -159,6 +161,18 @@ impl Schemas {
         self.0.push((text.to_owned(), schema.clone()));
         Ok(schema)
     }
+}
+
+/// The instants among the blocks' whose records count.
+fn answers(heads: &[BlockHead], valid: &ValidInstants<'_>) -> Result<HashSet<InstantTime>> {
+    let asked: HashSet<InstantTime> = heads.iter().map(|h| h.instant).collect();
+    let mut known = HashSet::new();
+    for instant in asked {
+        if valid.contains(&instant)? {
+            known.insert(instant);
+        }
+    }
+    Ok(known)
 }
 
 /// Sizes of all files, and the bytes of small ones, with few requests to the store.

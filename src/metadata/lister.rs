@@ -3,7 +3,7 @@
 use super::changes::{Change, Changes};
 use super::record::Merge;
 use super::source::FileSource;
-use super::valid::{ValidInstants, check_maintained};
+use super::valid::{Committed, ValidInstants, check_maintained};
 use super::{ALL_PARTITIONS, FILES, NON_PARTITIONED, ROOT, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::Schema;
@@ -71,9 +71,10 @@ impl MetadataLister {
         let root = TablePath::parse(ROOT)?;
         let config = load_config(storage, &root)?;
         let metadata = Timeline::load(storage, &root, &config)?;
-        check_maintained(data, &metadata)?;
-        let slice = slice::newest(storage, &metadata)?;
-        let valid = ValidInstants::new(data, &metadata);
+        let committed = Committed::new(storage, &metadata);
+        check_maintained(data, &committed)?;
+        let slice = slice::newest(storage, &committed)?;
+        let valid = ValidInstants::new(data, &committed);
         let changes = Changes::read(storage, &slice.logs, &valid)?;
         for warning in &changes.warnings {
             data.warn(format!("metadata table: {warning}"));

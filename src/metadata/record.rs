@@ -113,3 +113,99 @@ impl<'a> Merge<'a> {
         Ok(files)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const SCHEMA: &str = r#"{"type": "record", "name": "R", "fields": [{"name": "type", "type": "int"},
+        {"name": "filesystemMetadata", "type": ["null", {"type": "map", "values": {"type": "record", "name": "F",
+        "fields": [{"name": "size", "type": "long"}, {"name": "isDeleted", "type": "boolean"}]}}]}]}"#;
+
+    /// A log record: names `a` to `d` with small sizes, `None` for a deletion.
+    type Entries = BTreeMap<u8, Option<u8>>;
+
+    fn encode(entries: &Entries) -> Vec<u8> {
+        let mut out = vec![4, 2];
+        if !entries.is_empty() {
+            out.push(entries.len() as u8 * 2);
+            for (name, size) in entries {
+                out.extend([2, b'a' + name, size.unwrap_or(0) * 2, u8::from(size.is_none())]);
+            }
+        }
+        out.push(0);
+        out
+    }
+
+    fn merged(base: Option<&Entries>, logs: &[Option<Entries>]) -> Entries {
+        let schema = Schema::parse(SCHEMA).unwrap();
+        let (base, logs): (Option<Vec<u8>>, Vec<Option<Vec<u8>>>) =
+            (base.map(encode), logs.iter().map(|l| l.as_ref().map(encode)).collect());
+        let mut merge = Merge::default();
+        for log in &logs {
+            match log {
+                Some(value) => merge.put(&schema, value).unwrap(),
+                None => merge.delete(),
+            }
+        }
+        let files = merge.finish(base.as_deref().map(|b| (&schema, b))).unwrap();
+        files.iter().map(|f| (f.name.as_bytes()[0] - b'a', Some(f.size.unwrap() as u8))).collect()
+    }
+
+    /// Records one at a time, as the rules are told.
+    fn model(base: &Entries, logs: &[Option<Entries>]) -> Entries {
+        let mut all = base.clone();
+        for log in logs {
+            let Some(log) = log else {
+                all.clear();
+                continue;
+            };
+            for (name, size) in log {
+                match size {
+                    Some(size) => {
+                        let old = all.get(name).copied().flatten();
+                        all.insert(*name, Some(*size).max(old));
+                    }
+                    None => drop(all.remove(name)),
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn records_of_other_types_are_refused() {
+        let schema = Schema::parse(SCHEMA).unwrap();
+        for value in [[6, 0], [10, 0]] {
+            assert!(Merge::default().put(&schema, &value).unwrap_err().message().contains("type"));
+        }
+        let negative = [4, 2, 2, 2, b'a', 1, 0, 0];
+        assert!(Merge::default().put(&schema, &negative).is_err());
+        let untyped = Schema::parse(r#"{"type": "record", "name": "R", "fields": []}"#).unwrap();
+        assert!(Merge::default().put(&untyped, &[]).is_err());
+    }
+
+    fn entries(deleted: bool) -> impl Strategy<Value = Entries> {
+        let size = (1u8..9, prop::bool::weighted(if deleted { 0.4 } else { 0.0 }));
+        let size = size.prop_map(|(size, deleted)| (!deleted).then_some(size));
+        prop::collection::btree_map(0u8..4, size, 0..4)
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_applying_one_record_after_another(
+            base in entries(false),
+            logs in prop::collection::vec(prop::option::weighted(0.9, entries(true)), 0..6),
+            compacted in 0usize..7,
+        ) {
+            let expected = model(&base, &logs);
+            prop_assert_eq!(&merged(Some(&base), &logs), &expected);
+            // A compaction at any point changes nothing.
+            let (older, newer) = logs.split_at(compacted.min(logs.len()));
+            prop_assert_eq!(merged(Some(&merged(Some(&base), older)), newer), expected);
+            prop_assert_eq!(merged(None, &logs), model(&Entries::new(), &logs));
+        }
+    }
+}

@@ -5,12 +5,12 @@
 //! compaction was requested: the compaction that runs nested inside a delta commit does not hold that commit's log.
 //! Logs of a slice whose compaction is still pending are on top of the base before it in both.
 
+use super::valid::Committed;
 use super::{FILES, ROOT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileName;
 use crate::format::instant::InstantTime;
 use crate::storage::{EntryKind, Storage, TablePath};
-use crate::timeline::Timeline;
 
 /// The only file group of the partition; releases before 0.14 wrote its id without the last part.
 const GROUP: [&str; 2] = ["files-0000-0", "files-0000"];
@@ -25,7 +25,7 @@ pub(super) struct Slice {
 }
 
 /// Lists the partition and picks the newest slice.
-pub(super) fn newest(storage: &dyn Storage, metadata: &Timeline) -> Result<Slice> {
+pub(super) fn newest(storage: &dyn Storage, committed: &Committed<'_>) -> Result<Slice> {
     let dir = TablePath::parse(ROOT)?.join(FILES)?;
     let entries = storage.list(&dir).map_err(|e| {
         // On object stores a missing folder is an empty one, which is found below.
@@ -33,7 +33,7 @@ pub(super) fn newest(storage: &dyn Storage, metadata: &Timeline) -> Result<Slice
     })?;
     let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
     let names: Vec<&str> = files.map(|e| e.name.as_str()).collect();
-    let names = pick(storage, metadata, &names)?;
+    let names = pick(committed, &names)?;
     let logs = names.logs.iter().map(|n| dir.join(n)).collect::<Result<Vec<_>>>()?;
     let base = names.base.map(|n| dir.join(n)).transpose()?;
     if base.is_none() && logs.is_empty() {
@@ -47,7 +47,7 @@ struct Names<'n> {
     logs: Vec<&'n str>,
 }
 
-fn pick<'n>(storage: &dyn Storage, metadata: &Timeline, names: &[&'n str]) -> Result<Names<'n>> {
+fn pick<'n>(committed: &Committed<'_>, names: &[&'n str]) -> Result<Names<'n>> {
     let mut base: Option<(InstantTime, &str)> = None;
     let mut logs = Vec::new();
     for name in names {
@@ -55,7 +55,7 @@ fn pick<'n>(storage: &dyn Storage, metadata: &Timeline, names: &[&'n str]) -> Re
             FileName::Base(file) if file.extension == ".hfile" => {
                 check_group(file.file_id, name)?;
                 // Of two attempts of one instant either will do: both hold what it compacted.
-                if metadata.is_committed(file.instant) {
+                if committed.contains(file.instant)? {
                     base = base.max(Some((file.instant, name)));
                 }
             }
@@ -72,7 +72,7 @@ fn pick<'n>(storage: &dyn Storage, metadata: &Timeline, names: &[&'n str]) -> Re
     logs.sort_by(|(a, _), (b, _)| a.order(b));
     let mut on_top = Vec::new();
     for (log, name) in logs {
-        if is_on_top(storage, metadata, log.instant, base.map(|(instant, _)| instant))? {
+        if is_on_top(committed, log.instant, base.map(|(instant, _)| instant))? {
             on_top.push(name);
         }
     }
@@ -87,16 +87,16 @@ fn check_group(file_id: &str, name: &str) -> Result<()> {
 }
 
 /// True if a log file of that name's instant belongs on top of the base.
-fn is_on_top(storage: &dyn Storage, metadata: &Timeline, log: InstantTime, base: Option<InstantTime>) -> Result<bool> {
-    if !metadata.config().version().slices_by_completion_time() {
+fn is_on_top(committed: &Committed<'_>, log: InstantTime, base: Option<InstantTime>) -> Result<bool> {
+    if !committed.timeline().config().version().slices_by_completion_time() {
         // Which of its blocks are committed is told by the blocks.
         return Ok(base.is_none_or(|base| log >= base));
     }
-    if !metadata.is_committed(log) {
+    if !committed.contains(log)? {
         return Ok(false);
     }
     let Some(base) = base else { return Ok(true) };
-    Ok(match metadata.completion_time(storage, log)? {
+    Ok(match committed.completion_time(log)? {
         // As in Hudi: after an upgrade the base may bear a longer time than any completion.
         Some(completed) if completed.as_str().len() == base.as_str().len() => completed >= base,
         Some(_) => log >= base,

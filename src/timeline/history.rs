@@ -36,6 +36,8 @@ struct ManifestFile {
     file_name: String,
 }
 
+/// How the instants of a metadata table's bootstraps begin.
+const BOOTSTRAP: &str = "00000000000000";
 const VERSION_LEN_MAX: u64 = 64;
 const MANIFEST_LEN_MAX: u64 = 64 << 20;
 /// Rows read at once.
@@ -64,8 +66,11 @@ impl Timeline {
                 }
             };
         }
-        match self.instants().first() {
-            Some(first) if time >= first.requested => Ok(None),
+        // A metadata table's index that is created late is bootstrapped under an instant of zeros, which sorts before all that
+        // was archived: the active timeline begins after those.
+        let begins = self.instants().iter().map(|i| i.requested).find(|t| !t.as_str().starts_with(BOOTSTRAP));
+        match begins {
+            Some(first) if time >= first => Ok(None),
             _ => Ok(self.history(storage)?.completions.get(&time).copied()),
         }
     }

@@ -1,10 +1,12 @@
 //! Writes metadata tables for tests: what the tables at hand are too small, or too well kept, to show.
 
 use crate::hfile_writer::{Generation, HFileWriter};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use hudifs::Result;
 use hudifs::metadata::MetadataLister;
 use hudifs::storage::{self, Storage, StorageOptions, TablePath};
 use hudifs::timeline::{Timeline, load_config};
+use parquet::arrow::ArrowWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,6 +69,24 @@ impl Synthetic {
     /// A file of the metadata table's timeline.
     pub fn metadata(&self, file: &str) {
         self.put(&format!("{}{file}", self.timeline_folder(".hoodie/metadata/")), b"");
+    }
+
+    /// Archives instants of the metadata table: requested and completion times.
+    pub fn archive(&self, instants: &[(&str, &str)]) {
+        let column = |of: fn(&(&str, &str)) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(instants.iter().map(of)))
+        };
+        let columns = [("instantTime", column(|i| i.0.to_owned())), ("completionTime", column(|i| i.1.to_owned()))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let history = ".hoodie/metadata/.hoodie/timeline/history";
+        self.put(&format!("{history}/archived_0.parquet"), &file);
+        let manifest = format!(r#"{{"files": [{{"fileName": "archived_0.parquet", "fileLen": {}}}]}}"#, file.len());
+        self.put(&format!("{history}/manifest_1"), manifest.as_bytes());
+        self.put(&format!("{history}/_version_"), b"1");
     }
 
     /// An instant that is completed in both, one after the other.

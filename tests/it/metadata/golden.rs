@@ -1,6 +1,6 @@
 //! The metadata tables of the golden tables, read as a whole and piece by piece.
 
-use crate::common::{golden, golden_answer, golden_names};
+use crate::common::{Unpacked, golden, golden_answer, golden_names, repo, unpack};
 use bytes::Bytes;
 use hudifs::format::file_name::FileName;
 use hudifs::format::hfile::HFile;
@@ -22,7 +22,24 @@ fn open(base: &Path) -> (Arc<dyn Storage>, Timeline) {
     (storage, timeline)
 }
 
-/// The golden tables whose metadata table lists files.
+/// The golden tables and fixture tables whose metadata table lists files.
+fn tables_with_metadata() -> impl Iterator<Item = (String, Unpacked)> {
+    golden_with_metadata().into_iter().map(|name| (name.clone(), golden(&name))).chain(fixtures_with_metadata())
+}
+
+fn fixtures_with_metadata() -> impl Iterator<Item = (String, Unpacked)> {
+    let mut zips = Vec::new();
+    files_below(&repo().join("tests/fixtures"), &mut zips);
+    zips.retain(|p| p.to_str().unwrap().ends_with("_mdt.zip"));
+    zips.sort();
+    assert!(zips.len() > 10, "too few fixture tables with a metadata table: {zips:?}");
+    zips.into_iter().map(|zip| {
+        let name = zip.file_stem().unwrap().to_str().unwrap().to_owned();
+        let table = unpack(&zip, &name);
+        (name, table)
+    })
+}
+
 fn golden_with_metadata() -> Vec<String> {
     let listed = |name: &String| {
         let answer = golden_answer(name);
@@ -64,8 +81,7 @@ fn partitions_on_disk(base: &Path, dir: &Path, found: &mut BTreeMap<String, BTre
 #[test]
 fn the_metadata_table_lists_what_storage_lists() {
     let mut compared = 0;
-    for name in golden_with_metadata() {
-        let table = golden(&name);
+    for (name, table) in tables_with_metadata() {
         let (storage, timeline) = open(&table.base());
         let lister = MetadataLister::open(storage.as_ref(), &timeline).unwrap_or_else(|e| panic!("{name}: {e}"));
         let listed = lister.partitions().unwrap();
@@ -94,7 +110,7 @@ fn the_metadata_table_lists_what_storage_lists() {
         assert!(lister.files(&TablePath::parse("no/such/partition").unwrap()).unwrap().is_empty());
         assert!(timeline.warnings().is_empty(), "{name}: {:?}", timeline.warnings());
     }
-    assert!(compared == 0 || compared > 150, "only {compared} files");
+    assert!(compared > 100, "only {compared} files");
     println!("{compared} files agree");
 }
 
@@ -134,8 +150,7 @@ type Resolved = Result<BTreeMap<String, Option<u64>>, String>;
 #[test]
 fn views_are_the_same_from_either_source_at_every_instant() {
     let mut compared = 0;
-    for name in golden_with_metadata() {
-        let table = golden(&name);
+    for (name, table) in tables_with_metadata() {
         let (storage, timeline) = open(&table.base());
         let storage_lister = StorageLister::new(storage.clone(), TablePath::root(), timeline.config());
         let lister = MetadataLister::open(storage.as_ref(), &timeline).unwrap();
@@ -177,8 +192,7 @@ fn cells_of(bytes: Bytes, what: &str) -> u64 {
 #[test]
 fn every_hfile_and_log_of_every_metadata_table_decodes() {
     let (mut hfiles, mut logs, mut cells, mut deletes) = (0, 0, 0, 0);
-    for name in golden_names() {
-        let table = golden(&name);
+    for table in golden_names().iter().map(|n| golden(n)).chain(fixtures_with_metadata().map(|(_, t)| t)) {
         let dir = table.base().join(".hoodie/metadata");
         if !dir.is_dir() {
             continue;
@@ -217,7 +231,7 @@ fn every_hfile_and_log_of_every_metadata_table_decodes() {
         }
     }
     println!("{hfiles} HFiles, {logs} log files, {cells} cells, {deletes} deletes");
-    assert!(hfiles == 0 || (hfiles > 100 && logs > 500 && cells > 5_000 && deletes > 5));
+    assert!(hfiles > 20 && logs > 50 && cells > 200, "too little of everything");
 }
 
 /// Log files of data tables have the other kinds of blocks.
@@ -238,7 +252,7 @@ fn every_log_file_of_every_data_table_is_framed() {
                 *kinds.entry(format!("{:?}", block.kind)).or_default() += 1;
                 let content = reader.content(&block).unwrap();
                 match block.kind {
-                    BlockKind::Avro => avro_records(&content).unwrap().for_each(|r| drop(r.unwrap())),
+                    BlockKind::Avro => assert!(avro_records(&content).unwrap().all(|r| r.is_ok())),
                     BlockKind::Delete => delete_keys(&content, |_, _| Ok(())).unwrap(),
                     BlockKind::Parquet => assert!(content.starts_with(b"PAR1") && content.ends_with(b"PAR1")),
                     BlockKind::Command => assert!(block.head().unwrap().target.is_some()),

@@ -149,6 +149,26 @@ fn a_log_that_completed_after_the_compaction_inside_it_is_on_top() {
     }
 }
 
+/// Its bootstrap has an instant of zeros, which the metadata table's timeline then seems to begin with.
+#[test]
+fn an_index_that_was_created_late_does_not_hide_what_was_archived() {
+    for version in [8, 9] {
+        let table = Synthetic::new(version);
+        table.data(&format!("{}_{}.commit", T[1], T[3]));
+        table.data(&format!("{}_{}.commit", T[4], T[6]));
+        table.metadata(&format!("{}_{}.deltacommit", T[4], T[5]));
+        table.archive(&[(T[0], T[1]), (T[1], T[3]), (T[2], T[2])]);
+        table.base(T[2], &[ALL_P, ("p", &[("base", Some(1)), ("compacted", Some(1))])]);
+        table.log(T[0], 1, &[table.block(T[0], &[("p", &[("compacted", Some(2))])])]);
+        table.log(T[1], 1, &[table.block(T[1], &[("p", &[("nested", Some(1))])])]);
+        table.log(T[4], 1, &[table.block(T[4], &[("p", &[("new", Some(1))])])]);
+        let expected = [("base", 1), ("compacted", 1), ("nested", 1), ("new", 1)];
+        check(&table, &expected);
+        table.metadata(&format!("{SOLO}_{}.deltacommit", T[7]));
+        check(&table, &expected);
+    }
+}
+
 #[test]
 fn logs_of_a_slice_whose_compaction_is_pending_are_on_top_of_the_base_before() {
     for (i, table) in versions().enumerate() {
