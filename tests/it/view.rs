@@ -1,3 +1,5 @@
-//! The timeline and the view, on tables that real writers made.
+//! The timeline and the view, on tables that real writers made and on tables made by hand.
 
+mod built;
 mod golden;
+mod rules;
