@@ -171,6 +171,3 @@ impl fmt::Debug for Timeline {
             .finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,4 +2,7 @@
 
 mod built;
 mod golden;
+mod lister;
+mod merged;
 mod rules;
+mod timeline;
