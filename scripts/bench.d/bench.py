@@ -91,7 +91,7 @@ def bench_io(work, small):
     base = f"{work}/rows"
     paths = tables.rows(base, 1, 1, 1_000_000 if small else 12_000_000)
     bench = max(glob.glob(f"{ROOT}/target/release/deps/io-*[!.d]"), key=os.path.getmtime)
-    for name, flags in [("passthrough", []), ("served by the daemon", ["--passthrough=never"])]:
+    for name, flags in [("passthrough", []), ("served by the daemon", ["--no-passthrough"])]:
         if name == "passthrough" and not IS_ROOT:
             print("passthrough left out: needs root")
             continue
