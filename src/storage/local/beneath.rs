@@ -123,12 +123,6 @@ impl Beneath {
     }
 }
 
-/// A second open file description of the directory `file`, with `flags`.
-pub(super) fn open_same(file: &File, flags: i32) -> io::Result<File> {
-    // SAFETY: the descriptor is open and the name is a NUL-terminated constant.
-    owned(unsafe { libc::openat(file.as_raw_fd(), c".".as_ptr(), flags | libc::O_CLOEXEC) })
-}
-
 fn missing_table(path: &Path, e: io::Error) -> Error {
     Error::io(path.display(), e).with_hint("the table's base path must be a directory that can be read")
 }

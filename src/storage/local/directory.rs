@@ -1,12 +1,11 @@
 //! Reading a directory and stat'ing names in it, at the speed of the system calls.
 //!
 //! `getdents64` with a large buffer gives names, kinds and inode numbers; `statx` relative to the directory's descriptor
-//! saves walking the path for each name. Many names are split over threads, and taken in the order of their inodes where
-//! the directory is large: a cold disk reads the inode tables front to back then.
+//! saves walking the path for each name. Many names are split over threads. Entries come in the order of their inodes, so
+//! that a caller who stats them as they come reads a cold disk's inode tables front to back.
 
 use super::super::{ObjectMeta, path::check_component};
 use crate::error::{Error, Result};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -25,7 +24,7 @@ pub(super) struct RawEntry {
     pub(super) inode: u64,
 }
 
-/// All entries but `.` and `..`.
+/// All entries but `.` and `..`, by inode.
 pub(super) fn read(dir: &File) -> io::Result<Vec<RawEntry>> {
     let mut buffer = vec![0u8; BUFFER_BYTES];
     let mut entries = Vec::new();
@@ -35,7 +34,10 @@ pub(super) fn read(dir: &File) -> io::Result<Vec<RawEntry>> {
             libc::syscall(libc::SYS_getdents64, dir.as_raw_fd(), buffer.as_mut_ptr().cast::<u8>(), buffer.len())
         };
         match usize::try_from(n) {
-            Ok(0) => return Ok(entries),
+            Ok(0) => {
+                entries.sort_unstable_by_key(|e: &RawEntry| e.inode);
+                return Ok(entries);
+            }
             Ok(filled) => parse(buffer.get(..filled).unwrap_or_default(), &mut entries),
             Err(_) => return Err(io::Error::last_os_error()),
         }
@@ -66,56 +68,29 @@ pub(super) enum Stat {
 
 /// Stats `names` in `dir`, results in order. Links are not followed.
 pub(super) fn stat_many(dir: &File, names: &[&str]) -> Vec<Result<Stat>> {
-    let order = inode_order(dir, names);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(THREADS_MAX).min(names.len() / NAMES_PER_THREAD).max(1);
-    let mut found: Vec<(usize, Result<Stat>)> = if threads == 1 {
-        stat_part(dir, names, &order)
-    } else {
-        std::thread::scope(|scope| {
-            let part = order.len().div_ceil(threads);
-            let running: Vec<_> =
-                order.chunks(part).map(|order| scope.spawn(move || stat_part(dir, names, order))).collect();
-            running.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
-        })
-    };
-    found.sort_unstable_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, stat)| stat).collect()
-}
-
-/// Positions of `names` by inode number, where reading the directory once more pays.
-fn inode_order(dir: &File, names: &[&str]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..names.len()).collect();
-    if names.len() >= NAMES_PER_THREAD
-        && let Ok(fresh) = reopen(dir)
-        && let Ok(entries) = read(&fresh)
-    {
-        let inodes: HashMap<&[u8], u64> = entries.iter().map(|e| (e.name.as_slice(), e.inode)).collect();
-        order.sort_by_cached_key(|at| names.get(*at).and_then(|name| inodes.get(name.as_bytes())).copied());
+    if threads == 1 {
+        return stat_part(dir, names);
     }
-    order
+    std::thread::scope(|scope| {
+        let parts = names.chunks(names.len().div_ceil(threads));
+        let running: Vec<_> = parts.map(|part| (part, scope.spawn(move || stat_part(dir, part)))).collect();
+        // A thread that panicked has its part done again here: results must stay in order.
+        running.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| stat_part(dir, part))).collect()
+    })
 }
 
-/// A second description of the same directory, so that its position is our own.
-fn reopen(dir: &File) -> io::Result<File> {
-    super::beneath::open_same(dir, libc::O_RDONLY | libc::O_DIRECTORY)
-}
-
-fn stat_part(dir: &File, names: &[&str], order: &[usize]) -> Vec<(usize, Result<Stat>)> {
+fn stat_part(dir: &File, names: &[&str]) -> Vec<Result<Stat>> {
     let mut c_name = Vec::with_capacity(256);
-    order
-        .iter()
-        .filter_map(|at| names.get(*at).map(|name| (*at, *name)))
-        .map(|(at, name)| {
-            let stat = check_component(name).and_then(|()| {
-                c_name.clear();
-                c_name.extend_from_slice(name.as_bytes());
-                c_name.push(0);
-                statx(dir, &c_name).map_err(|e| Error::io(name, e))
-            });
-            (at, stat)
-        })
-        .collect()
+    let stat = |name: &&str| {
+        check_component(name)?;
+        c_name.clear();
+        c_name.extend_from_slice(name.as_bytes());
+        c_name.push(0);
+        statx(dir, &c_name).map_err(|e| Error::io(name, e))
+    };
+    names.iter().map(stat).collect()
 }
 
 /// `name` must end with a NUL.

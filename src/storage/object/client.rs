@@ -169,6 +169,13 @@ impl Client {
     /// One level of a prefix.
     pub(super) async fn list(&self, prefix: &Path) -> Result<ListResult> {
         let _turn = self.turn(Urgency::Demand).await?;
+        if !self.http
+            && let Err(e) = self.head_now(prefix).await
+            && e.kind() == ErrorKind::Unavailable
+        {
+            // A long listing is given time; a NameNode that does not answer at all is not.
+            return Err(e);
+        }
         self.count(|s| &s.lists);
         self.bounded(LISTING_BUDGETS, prefix, self.store.list_with_delimiter(Some(prefix))).await
     }

@@ -10,9 +10,11 @@ use crate::storage::cache::{BLOCK_BYTES, BlockCache, Fetch, Gather, Streaming, T
 use crate::storage::readahead::{Bounds, ReadAhead};
 use crate::storage::{ObjectMeta, RandomRead, ReadDone, StorageOptions, runtime::runtime};
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
 use object_store::path::Path;
 use std::fs::File;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size of one request of a large window: enough to be worth its latency, small enough for eight in flight.
@@ -161,7 +163,11 @@ impl Source {
         };
         for (_, run) in runs(run.into_iter().map(|f| (urgency, f)).collect()) {
             let mut waiting = run.into_iter().peekable();
-            if let Err(e) = self.fetch(urgency, &mut waiting).await {
+            // HDFS's client panics when a file turns out shorter than it said a moment before.
+            let fetched = AssertUnwindSafe(self.fetch(urgency, &mut waiting)).catch_unwind().await;
+            let fetched = fetched.unwrap_or_else(|_| Err(self.broken_off()));
+            if let Err(e) = fetched {
+                let e = self.explain(e).await;
                 for fetch in waiting {
                     fetch.done(Err(e.duplicate()));
                 }
@@ -216,6 +222,19 @@ impl Source {
             fetch.done(checked.as_ref().map(|()| block).map_err(Error::duplicate));
         }
         Ok(())
+    }
+
+    /// Without conditional reads, a read that fails half-way may have lost its file: ask.
+    async fn explain(&self, e: Error) -> Error {
+        if self.client.http || e.kind() != ErrorKind::Unavailable {
+            return e;
+        }
+        match self.client.head(&self.path).await.map_err(gone_is_stale) {
+            Ok(now) if self.is_version(&now) => e,
+            Ok(_) => self.stale(),
+            Err(gone) if gone.kind() == ErrorKind::Stale => gone,
+            Err(_) => e,
+        }
     }
 
     /// Weak tags may not be used in a condition on a range (RFC 9110); answers are compared all the same.

@@ -458,3 +458,19 @@ fn a_sequential_reader_is_as_fast_as_the_bare_client() {
     // The goal is 1.1 in a release build on a quiet machine; this only catches a loss of parallelism.
     assert!(ratio < 3.0, "{ratio}");
 }
+
+#[test]
+fn a_dead_name_node_is_given_up_in_time() {
+    let options = StorageOptions { retry_budget: Duration::from_secs(2), ..StorageOptions::default() };
+    let dead = storage::open("hdfs://127.0.0.1:1/t", &options).unwrap();
+    let start = Instant::now();
+    for e in
+        [dead.stat(&path("x")).unwrap_err(), dead.read(&path("x"), 10).unwrap_err(), dead.list(&path("x")).unwrap_err()]
+    {
+        assert_eq!(e.kind(), ErrorKind::Unavailable, "{e}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    // A name service needs Hadoop's configuration.
+    let unknown = storage::open("hdfs://no-such-service/t", &options).and_then(|s| s.stat(&path("x"))).unwrap_err();
+    assert!(matches!(unknown.kind(), ErrorKind::Unavailable | ErrorKind::Invalid), "{unknown}");
+}
