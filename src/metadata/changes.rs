@@ -3,6 +3,7 @@
 //! Values stay where they were decompressed to, so that a key costs some tens of bytes beside its value. They are decoded
 //! when somebody asks for the key.
 
+use super::slice::LogFile;
 use super::source::FileSource;
 use super::valid::ValidInstants;
 use crate::error::{Error, Result};
@@ -23,6 +24,9 @@ const CONTENT_LEN_MAX: u64 = 2 << 30;
 const SMALL_LEN_MAX: u64 = 4 << 20;
 /// Bytes of whole log files that are held at once; what is beyond is read by range.
 const KEPT_LEN_MAX: u64 = 128 << 20;
+
+/// Bytes of records that are held, at most: a log file of some megabytes can be made to inflate to gigabytes.
+const HELD_LEN_MAX: usize = 4 << 30;
 
 type Source = Box<dyn ByteSource>;
 
@@ -59,7 +63,7 @@ struct File<'p> {
 
 impl Changes {
     /// Reads log files, given in the order of their slice.
-    pub fn read(storage: &dyn Storage, logs: &[TablePath], valid: &ValidInstants<'_>) -> Result<Changes> {
+    pub fn read(storage: &dyn Storage, logs: &[LogFile], valid: &ValidInstants<'_>) -> Result<Changes> {
         let mut changes = Changes::default();
         let files = prefetch(storage, logs)?;
         let (mut blocks, mut heads) = (Vec::new(), Vec::new());
@@ -112,15 +116,11 @@ impl Changes {
                 let text = text.map_err(|_| Error::corrupt("schema is not UTF-8"))?;
                 let text = text.or_else(|| block.header(HeaderKey::Schema));
                 let schema = self.schemas.parse(text.ok_or_else(|| Error::corrupt("HFile without a schema"))?)?;
-                file.scan(|key, value| {
-                    self.push(key, Change::Put(value, schema.clone()));
-                    Ok(())
-                })
+                file.scan(|key, value| self.push(key, Change::Put(value, schema.clone())))
             }
-            BlockKind::Delete => delete_keys(&reader.content(block)?, |key, _| {
-                self.push(key.as_bytes(), Change::Delete);
-                Ok(())
-            }),
+            BlockKind::Delete => {
+                delete_keys(&reader.content(block)?, |key, _| self.push(key.as_bytes(), Change::Delete))
+            }
             // A metadata table without base HFiles may have been told to write Avro logs; their keys are in the records.
             BlockKind::Avro => {
                 let content = reader.content(block)?;
@@ -129,7 +129,7 @@ impl Changes {
                 for record in avro_records(&content)? {
                     let record = record?;
                     let key = key_of(&schema, record)?;
-                    self.push(key.as_bytes(), Change::Put(content.slice_ref(record), schema.clone()));
+                    self.push(key.as_bytes(), Change::Put(content.slice_ref(record), schema.clone()))?;
                 }
                 Ok(())
             }
@@ -137,10 +137,14 @@ impl Changes {
         }
     }
 
-    fn push(&mut self, key: &[u8], change: Change) {
+    fn push(&mut self, key: &[u8], change: Change) -> Result<()> {
         self.bytes += std::mem::size_of::<Change>();
         if let Change::Put(value, _) = &change {
             self.bytes += value.len();
+        }
+        if self.bytes > HELD_LEN_MAX {
+            return Err(Error::unsupported(format!("log files hold more than {HELD_LEN_MAX} bytes of records"))
+                .with_hint("let Hudi compact the metadata table"));
         }
         match self.by_key.get_mut(key) {
             Some(changes) => changes.push(change),
@@ -149,6 +153,7 @@ impl Changes {
                 self.by_key.insert(key.into(), vec![change]);
             }
         }
+        Ok(())
     }
 }
 
@@ -176,12 +181,22 @@ fn answers(heads: &[BlockHead], valid: &ValidInstants<'_>) -> Result<HashSet<Ins
 }
 
 /// Sizes of all files, and the bytes of small ones, with few requests to the store.
-fn prefetch<'p>(storage: &dyn Storage, logs: &'p [TablePath]) -> Result<Vec<File<'p>>> {
-    let Some(first) = logs.first() else { return Ok(Vec::new()) };
-    let names: Vec<&str> = logs.iter().map(TablePath::file_name).collect();
+fn prefetch<'p>(storage: &dyn Storage, logs: &'p [LogFile]) -> Result<Vec<File<'p>>> {
+    let unknown: Vec<&str> = logs.iter().filter(|l| l.size.is_none()).map(|l| l.path.file_name()).collect();
+    let mut stats = match logs.first() {
+        Some(first) if !unknown.is_empty() => storage.stat_many(&first.path.parent(), &unknown).into_iter(),
+        _ => Vec::new().into_iter(),
+    };
     let mut files = Vec::new();
-    for (path, meta) in logs.iter().zip(storage.stat_many(&first.parent(), &names)) {
-        files.push(File { path, size: meta.map_err(|e| e.context(path))?.size, bytes: None });
+    for LogFile { path, size } in logs {
+        let size = match size {
+            Some(size) => *size,
+            None => match stats.next() {
+                Some(meta) => meta.map_err(|e| e.context(path))?.size,
+                None => return Err(Error::internal("storage answered fewer stats than were asked for")),
+            },
+        };
+        files.push(File { path, size, bytes: None });
     }
     let mut budget = KEPT_LEN_MAX;
     let small = |file: &&mut File<'p>| {

@@ -8,6 +8,7 @@ use super::{ALL_PARTITIONS, FILES, NON_PARTITIONED, ROOT, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::Schema;
 use crate::format::hfile::{DataBlock, HFile};
+use crate::format::properties::TableConfig;
 use crate::storage::{Storage, TablePath};
 use crate::timeline::{Timeline, load_config};
 use crate::view::{ListedFile, Lister};
@@ -53,24 +54,33 @@ impl MetadataLister {
                 "no metadata table: {FILES} is not in hoodie.table.metadata.partitions"
             )));
         }
+        Self::open_at_rest(storage, data).map_err(|e| match e.kind() {
+            // That would say that there is none.
+            ErrorKind::NotFound => Error::corrupt(format!("metadata table: {}", e.message())).with_source(e),
+            _ => e.context("metadata table"),
+        })
+    }
+
+    /// Opens it again where files went away under the reader.
+    fn open_at_rest(storage: &dyn Storage, data: &Timeline) -> Result<MetadataLister> {
+        let root = TablePath::parse(ROOT)?;
+        let config = load_config(storage, &root)?;
         let mut attempts = 1..ATTEMPTS;
         loop {
-            match Self::open_once(storage, data) {
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
-                    if attempts.next().is_none() {
-                        // Not `NotFound`, which would say that there is none.
-                        return Err(Error::corrupt(format!("metadata table: {}", e.message())).with_source(e));
-                    }
-                }
-                other => return other.map_err(|e| e.context("metadata table")),
+            match Self::open_once(storage, data, &root, &config) {
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Stale) && attempts.next().is_some() => {}
+                other => return other,
             }
         }
     }
 
-    fn open_once(storage: &dyn Storage, data: &Timeline) -> Result<MetadataLister> {
-        let root = TablePath::parse(ROOT)?;
-        let config = load_config(storage, &root)?;
-        let metadata = Timeline::load(storage, &root, &config)?;
+    fn open_once(
+        storage: &dyn Storage,
+        data: &Timeline,
+        root: &TablePath,
+        config: &TableConfig,
+    ) -> Result<MetadataLister> {
+        let metadata = Timeline::load(storage, root, config)?;
         let committed = Committed::new(storage, &metadata);
         check_maintained(data, &committed)?;
         let slice = slice::newest(storage, &committed)?;

@@ -21,7 +21,15 @@ pub(super) struct Slice {
     /// The base file, if there is one.
     pub base: Option<TablePath>,
     /// The log files in the order in which they are read.
-    pub logs: Vec<TablePath>,
+    pub logs: Vec<LogFile>,
+}
+
+/// A log file of a slice.
+#[derive(Debug)]
+pub(super) struct LogFile {
+    pub path: TablePath,
+    /// Bytes, where the listing tells.
+    pub size: Option<u64>,
 }
 
 /// Lists the partition and picks the newest slice.
@@ -31,10 +39,13 @@ pub(super) fn newest(storage: &dyn Storage, committed: &Committed<'_>) -> Result
         // On object stores a missing folder is an empty one, which is found below.
         if e.kind() == ErrorKind::NotFound { Error::corrupt(format!("{dir} does not exist")) } else { e }
     })?;
-    let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
-    let names: Vec<&str> = files.map(|e| e.name.as_str()).collect();
-    let names = pick(committed, &names)?;
-    let logs = names.logs.iter().map(|n| dir.join(n)).collect::<Result<Vec<_>>>()?;
+    let files = entries.iter().filter_map(|e| match e.kind {
+        EntryKind::File { size } => Some((e.name.as_str(), size)),
+        EntryKind::Dir => None,
+    });
+    let names = pick(committed, files)?;
+    let log = |(name, size): &(&str, Option<u64>)| Ok(LogFile { path: dir.join(name)?, size: *size });
+    let logs = names.logs.iter().map(log).collect::<Result<Vec<_>>>()?;
     let base = names.base.map(|n| dir.join(n)).transpose()?;
     if base.is_none() && logs.is_empty() {
         return Err(Error::corrupt(format!("{dir} holds no committed file")));
@@ -44,13 +55,13 @@ pub(super) fn newest(storage: &dyn Storage, committed: &Committed<'_>) -> Result
 
 struct Names<'n> {
     base: Option<&'n str>,
-    logs: Vec<&'n str>,
+    logs: Vec<(&'n str, Option<u64>)>,
 }
 
-fn pick<'n>(committed: &Committed<'_>, names: &[&'n str]) -> Result<Names<'n>> {
+fn pick<'n>(committed: &Committed<'_>, files: impl Iterator<Item = (&'n str, Option<u64>)>) -> Result<Names<'n>> {
     let mut base: Option<(InstantTime, &str)> = None;
     let mut logs = Vec::new();
-    for name in names {
+    for (name, size) in files {
         match FileName::parse(name) {
             FileName::Base(file) if file.extension == ".hfile" => {
                 check_group(file.file_id, name)?;
@@ -61,7 +72,7 @@ fn pick<'n>(committed: &Committed<'_>, names: &[&'n str]) -> Result<Names<'n>> {
             }
             FileName::Log(log) if !log.cdc => {
                 check_group(log.file_id, name)?;
-                logs.push((log, *name));
+                logs.push((log, (name, size)));
             }
             FileName::NativeLog | FileName::External(_) | FileName::BadMark(_) => {
                 return Err(Error::unsupported(format!("{name:?} in the metadata table")));
@@ -71,9 +82,9 @@ fn pick<'n>(committed: &Committed<'_>, names: &[&'n str]) -> Result<Names<'n>> {
     }
     logs.sort_by(|(a, _), (b, _)| a.order(b));
     let mut on_top = Vec::new();
-    for (log, name) in logs {
+    for (log, file) in logs {
         if is_on_top(committed, log.instant, base.map(|(instant, _)| instant))? {
-            on_top.push(name);
+            on_top.push(file);
         }
     }
     Ok(Names { base: base.map(|(_, name)| name), logs: on_top })
