@@ -11,11 +11,13 @@ pub mod background;
 mod files;
 mod run;
 pub mod service;
+mod stale;
 mod systemd;
 mod watch;
 
 pub use run::{Started, run};
 pub use service::Service;
+pub use stale::is_dead;
 
 use crate::fs::FsOptions;
 use crate::fuse::MountOptions;
@@ -72,6 +74,17 @@ pub fn runtime_dir() -> PathBuf {
         Some(dir) => dir.join("hudifs"),
         None => std::env::temp_dir().join(format!("hudifs-{uid}")),
     }
+}
+
+/// Where a background daemon logs to if neither a directory was named nor journald or syslog listens.
+pub fn log_dir() -> PathBuf {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        return PathBuf::from("/var/log/hudifs");
+    }
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    state.map_or_else(runtime_dir, |dir| dir.join("hudifs"))
 }
 
 /// The socket of the daemon that serves a mount point: its path made readable, and its checksum to tell it from others.

@@ -122,7 +122,7 @@ pub fn mount(args: &MountArgs) -> Result<DaemonSettings> {
             },
             debug: args.debug,
             foreground: args.foreground,
-            fallback_directory: crate::daemon::runtime_dir(),
+            fallback_directory: crate::daemon::log_dir(),
         },
         poll: args.metadata_ttl.unwrap_or(PollInterval::Every(POLL_DEFAULT)),
         watch: !args.poll,

@@ -11,6 +11,7 @@ use crate::control::problem::Failure;
 use crate::control::sink::FileSink;
 use crate::control::types::{FilesQuery, RefreshRequest, Refreshed, Timeline, TimelineQuery};
 use crate::daemon::Service;
+use crate::daemon::is_dead;
 use crate::daemon::service::ServiceOptions;
 use crate::error::{Error, ErrorKind};
 use serde_json::Value;
@@ -54,9 +55,7 @@ impl Target {
         {
             return Ok(Target::Daemon { client: Client::new(path), table: String::new() });
         }
-        if let Err(error) = &found
-            && error.raw_os_error() == Some(libc::ENOTCONN)
-        {
+        if is_dead(path) {
             return Err(dead_mount(path).into());
         }
         if let Some(mount) = mount_of(path) {
@@ -160,7 +159,7 @@ fn is_uri(text: &str) -> bool {
 }
 
 /// What to say about a mount whose daemon has died.
-pub fn dead_mount(path: &Path) -> Error {
+fn dead_mount(path: &Path) -> Error {
     Error::new(ErrorKind::Unavailable, format!("{}: the mount is dead: its daemon has ended", path.display()))
         .with_hint("remove it with `hudifs umount`, or mount again, which replaces it")
 }
@@ -169,11 +168,13 @@ pub fn dead_mount(path: &Path) -> Error {
 pub fn mount_of(path: &Path) -> Option<MountOf> {
     let full = std::path::absolute(path).ok()?;
     let full = std::fs::canonicalize(&full).unwrap_or(full);
-    full.ancestors().find_map(|root| {
-        let socket = std::fs::read_link(root.join(".hudifs/control.sock")).ok()?;
-        let below = full.strip_prefix(root).ok()?.to_owned();
-        Some(MountOf { root: root.to_owned(), socket, below })
-    })
+    let socket_of = |root: &Path| std::fs::read_link(root.join(".hudifs/control.sock")).ok();
+    let (inner, socket) = full.ancestors().find_map(|root| Some((root, socket_of(root)?)))?;
+    // Each table of a warehouse has the link, too: the mount's root is the outermost with the same socket.
+    let same = inner.ancestors().filter(|root| socket_of(root).as_ref() == Some(&socket));
+    let root = same.last().unwrap_or(inner).to_owned();
+    let below = full.strip_prefix(&root).ok()?.to_owned();
+    Some(MountOf { root, socket, below })
 }
 
 fn table_names(client: &Client) -> Result<Vec<String>, Error> {

@@ -3,6 +3,7 @@
 use super::Stop;
 use super::args::UmountArgs;
 use super::target::mount_of;
+use crate::daemon::is_dead;
 use crate::error::{Error, ErrorKind};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -32,11 +33,6 @@ pub fn run(args: &UmountArgs) -> Result<(), Stop> {
         wait_for_end(&socket)?;
     }
     Ok(())
-}
-
-/// True for a mount whose daemon has ended.
-pub fn is_dead(path: &Path) -> bool {
-    std::fs::metadata(path).is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN))
 }
 
 fn unmount(root: &Path, lazy: bool) -> Result<(), Error> {

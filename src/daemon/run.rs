@@ -3,7 +3,7 @@
 use super::background::Reporter;
 use super::service::{Service, ServiceOptions};
 use super::watch::Watcher;
-use super::{DaemonSettings, socket_path, systemd};
+use super::{DaemonSettings, socket_path, stale, systemd};
 use crate::control::{Handler, peer, server};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Host, TableFs};
@@ -43,8 +43,12 @@ pub fn run(settings: &DaemonSettings, reporter: &mut Reporter) -> Result<(), Sta
         reporter.failed(&failure.error, None, false);
     })?;
     log_panics();
+    raise_open_files();
     let started = start(settings, log.clone()).inspect_err(|failure| {
-        tracing::error!(hint = failure.error.hint(), "{}", failure.error.message());
+        // In the foreground the command itself tells it on the same standard error.
+        if !settings.foreground || settings.log.directory.is_some() {
+            tracing::error!(hint = failure.error.hint(), "{}", failure.error.message());
+        }
         reporter.failed(&failure.error, Some(log), failure.table);
     })?;
     if !reporter.ready() {
@@ -74,7 +78,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
     let fs = tree(&service, settings).map_err(other)?;
     let listener = peer::bind(&socket).map_err(other)?;
     let socket = SocketFile(socket);
-    let session = Session::mount(fs.clone(), &settings.directory, &settings.mount).map_err(other)?;
+    let session = mount(&fs, settings).map_err(other)?;
     service.set_mounted(fs, session).map_err(other)?;
     let watcher = Watcher::spawn(service.clone(), settings.watch, settings.poll);
     tracing::info!(
@@ -85,6 +89,15 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
         "mounted"
     );
     Ok(Started { service, listener, socket, watcher })
+}
+
+fn mount(fs: &Arc<TableFs>, settings: &DaemonSettings) -> Result<Session> {
+    let mut options = settings.mount.clone();
+    if stale::is_ours(&settings.directory, &options.source) {
+        tracing::info!("replacing the dead mount of an earlier daemon");
+        options.replace_stale = true;
+    }
+    Session::mount(fs.clone(), &settings.directory, &options)
 }
 
 fn tree(service: &Arc<Service>, settings: &DaemonSettings) -> Result<Arc<TableFs>> {
@@ -266,6 +279,17 @@ impl Drop for SocketFile {
 fn remove_quietly(path: &Path) {
     if let Err(error) = std::fs::remove_file(path) {
         tracing::debug!("{}: {error}", path.display());
+    }
+}
+
+/// Every file that is being read takes a descriptor: use all that the user may have.
+fn raise_open_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` is filled. Raising up to the hard limit is always allowed; a refusal leaves the old limit.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     }
 }
 

@@ -156,7 +156,7 @@ impl Service {
 
     /// Where the tree is mounted, once it is.
     pub fn mount_point(&self) -> Option<PathBuf> {
-        self.mounted.get().map(|m| m.session.mount_point())
+        self.mounted.get().map(|m| m.session.mount_point().to_owned())
     }
 
     /// The session, once mounted.

@@ -61,11 +61,22 @@ fn stat(path: &Path) -> std::io::Result<()> {
     let owned = path.to_owned();
     std::thread::Builder::new().name("hudifs-stat".into()).spawn(move || {
         // Nobody may be left who wants to know.
-        let _ = done.send(std::fs::metadata(&owned).map(|_| ()));
+        let _ = done.send(std::fs::metadata(&owned).and_then(|_| ask(&owned)));
     })?;
     answer.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| {
         Err(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("{} does not answer", path.display())))
     })
+}
+
+/// Asks for free space, which the kernel never answers from its caches: attributes of a dead mount may still be known.
+fn ask(path: &Path) -> std::io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut space = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte, and there is room for the answer.
+    match unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 fn is_dead(error: &std::io::Error) -> bool {

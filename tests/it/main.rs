@@ -11,6 +11,7 @@
     reason = "a test that meets the unexpected should stop"
 )]
 
+mod cli;
 mod common;
 mod control;
 mod fixtures;

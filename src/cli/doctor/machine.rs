@@ -12,6 +12,8 @@ const PASSTHROUGH_KERNEL: (u32, u32) = (6, 9);
 const OLDEST_KERNEL: (u32, u32) = (4, 20);
 /// Descriptors that a busy mount may need.
 const FILES_WANTED: u64 = 65_536;
+/// Descriptors below which ordinary scans may fail.
+const FILES_NEEDED: u64 = 4096;
 /// Memory below which a mount is cramped, bytes.
 const MEMORY_WANTED: u64 = 512 << 20;
 
@@ -145,9 +147,12 @@ fn open_files(findings: &mut Findings) {
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
         return findings.note(AREA, "open-files", "", "the limit of open files is not known", "");
     }
-    if limit.rlim_max < FILES_WANTED {
-        let message = format!("at most {} files may be open; each file that is read takes one", limit.rlim_max);
-        findings.warn(AREA, "open-files", "", &message, "raise it: `ulimit -Hn`, or LimitNOFILE= in a systemd unit");
+    let message = format!("at most {} files may be open; each file that is being read takes one", limit.rlim_max);
+    let remedy = "raise it: `ulimit -Hn`, or LimitNOFILE= in a systemd unit";
+    if limit.rlim_max < FILES_NEEDED {
+        findings.warn(AREA, "open-files", "", &message, remedy);
+    } else if limit.rlim_max < FILES_WANTED {
+        findings.note(AREA, "open-files", "", &message, remedy);
     } else {
         findings.ok(AREA, "open-files", &format!("{} files may be open", limit.rlim_max));
     }

@@ -51,7 +51,7 @@ pub fn check(
     if let Some(metadata) = from_metadata {
         match metadata.partitions() {
             Ok(listed) => {
-                same_partitions(storage, &partitions, &listed, findings);
+                same_partitions(from_storage, &**storage, &listed, findings);
                 all.extend(listed.iter().cloned());
             }
             Err(error) => findings.table_error("metadata-table", "", &error),
@@ -69,7 +69,8 @@ pub fn check(
 }
 
 /// Partitions that only one of the two listings knows.
-fn same_partitions(storage: &Arc<dyn Storage>, stored: &[TablePath], listed: &[TablePath], findings: &mut Findings) {
+fn same_partitions(snapshot: &Snapshot, storage: &dyn Storage, listed: &[TablePath], findings: &mut Findings) {
+    let stored = snapshot.partitions().unwrap_or_default();
     let (stored, listed): (BTreeSet<_>, BTreeSet<_>) = (stored.iter().collect(), listed.iter().collect());
     for partition in listed.difference(&stored) {
         // Deleted partitions stay in the metadata table; their folders may be gone or empty.
@@ -83,7 +84,9 @@ fn same_partitions(storage: &Arc<dyn Storage>, stored: &[TablePath], listed: &[T
             );
         }
     }
-    for partition in stored.difference(&listed) {
+    // A partition without a file, as the base of an empty table is, need not be listed.
+    let has_files = |p: &&&TablePath| !snapshot.partition(p).is_ok_and(|view| view.is_empty());
+    for partition in stored.difference(&listed).filter(has_files) {
         findings.error(
             AREA,
             "metadata-table",
