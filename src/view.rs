@@ -3,6 +3,7 @@
 //! [`PartitionView`] is what the rest of the crate reads. It is compact, because a table may have a million files: names lie
 //! end to end in one buffer, and an entry is 32 bytes. It is immutable and shared by `Arc`.
 
+mod cleaned;
 mod context;
 mod lister;
 mod merged;

@@ -133,6 +133,89 @@ fn clustering_group(cursor: &mut Cursor<'_, '_>, groups: &mut Vec<GroupOfPartiti
     Ok(())
 }
 
+/// The files that a clean removed, or is to remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Partitions and names in them.
+    files: Vec<(String, Vec<String>)>,
+}
+
+impl Cleaned {
+    /// Reads `<instant>.clean`, or the plan in `<instant>.clean.requested`: what either says of files, in all versions.
+    pub fn parse(bytes: &[u8]) -> Result<Cleaned> {
+        let mut cleaned = Cleaned::default();
+        visit_record(bytes, |field, cursor| {
+            match field {
+                // Metadata: lists by partition.
+                "partitionMetadata" => {
+                    cursor.map(|partition, cursor| {
+                        let mut names = Vec::new();
+                        cursor.record(|field, cursor| {
+                            if matches!(field, "deletePathPatterns" | "successDeleteFiles") {
+                                cursor.array(|cursor| push_name(cursor, &mut names))?;
+                            }
+                            Ok(())
+                        })?;
+                        cleaned.files.push((partition.to_owned(), names));
+                        Ok(())
+                    })?;
+                }
+                // Plans: paths since version 2, names before.
+                "filePathsToBeDeletedPerPartition" => {
+                    cursor.map(|partition, cursor| {
+                        let mut names = Vec::new();
+                        cursor.array(|cursor| {
+                            cursor.record(
+                                |field, cursor| {
+                                    if field == "filePath" { push_name(cursor, &mut names) } else { Ok(()) }
+                                },
+                            )?;
+                            Ok(())
+                        })?;
+                        cleaned.files.push((partition.to_owned(), names));
+                        Ok(())
+                    })?;
+                }
+                "filesToBeDeletedPerPartition" => {
+                    cursor.map(|partition, cursor| {
+                        let mut names = Vec::new();
+                        cursor.array(|cursor| push_name(cursor, &mut names))?;
+                        cleaned.files.push((partition.to_owned(), names));
+                        Ok(())
+                    })?;
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(cleaned)
+    }
+
+    /// The names removed from a partition.
+    pub fn of<'c>(&'c self, partition: &'c str) -> impl Iterator<Item = &'c str> {
+        self.files
+            .iter()
+            .filter(move |(p, _)| p.trim_matches('/') == partition)
+            .flat_map(|(_, n)| n)
+            .map(String::as_str)
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.files.iter().map(|(_, names)| names.len()).sum()
+    }
+
+    /// True if nothing was removed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn push_name(cursor: &mut Cursor<'_, '_>, names: &mut Vec<String>) -> Result<()> {
+    names.extend(cursor.str()?.map(last_component));
+    Ok(())
+}
+
 /// The instants that a completed rollback or restore took away; empty for an empty file.
 pub fn undone_instants(bytes: &[u8]) -> Result<Vec<InstantTime>> {
     let Some(value) = first_value(bytes)? else { return Ok(Vec::new()) };

@@ -6,7 +6,7 @@ use super::Timeline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitMetadata, ReplacedGroups};
 use crate::format::instant::{Instant, InstantTime, State};
-use crate::format::plan::{CompactionPlan, RequestedReplace};
+use crate::format::plan::{Cleaned, CompactionPlan, RequestedReplace};
 use crate::storage::{Storage, TablePath};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -39,6 +39,8 @@ struct Kept {
     replacements: HashMap<InstantTime, Arc<Replacement>>,
     compactions: HashMap<InstantTime, Arc<CompactionPlan>>,
     requested: HashMap<InstantTime, Arc<RequestedReplace>>,
+    cleaned: HashMap<InstantTime, Arc<Cleaned>>,
+    clean_plans: HashMap<InstantTime, Arc<Cleaned>>,
     commits: HashMap<InstantTime, Arc<CommitMetadata>>,
     stats: usize,
     history: Option<Arc<super::history::History>>,
@@ -146,6 +148,23 @@ impl Timeline {
         let requested: Vec<Instant> = instants.iter().map(|i| Timeline::requested_of(i)).collect();
         let requested: Vec<&Instant> = requested.iter().collect();
         self.read_parsed(storage, &requested, |kept| &mut kept.requested, |_, bytes| RequestedReplace::parse(bytes))
+    }
+
+    /// What cleans removed, or if they are pending, are about to remove; in order, `None` where a file is gone.
+    pub fn cleaned(&self, storage: &dyn Storage, cleans: &[&Instant]) -> Result<Vec<Option<Arc<Cleaned>>>> {
+        let mut found = Vec::with_capacity(cleans.len());
+        // Two encodings and two caches, but seldom more than a handful of cleans.
+        for clean in cleans {
+            let one = match clean.state {
+                State::Completed => self.read_parsed(storage, &[*clean], |k| &mut k.cleaned, |_, b| Cleaned::parse(b)),
+                _ => {
+                    let requested = Timeline::requested_of(clean);
+                    self.read_parsed(storage, &[&requested], |k| &mut k.clean_plans, |_, b| Cleaned::parse(b))
+                }
+            };
+            found.extend(one?);
+        }
+        Ok(found)
     }
 
     fn read_parsed<T>(

@@ -27,6 +27,13 @@ pub struct MergedSlice<'a> {
 /// Answers when an instant completed.
 pub type CompletionTimes<'c> = dyn FnMut(InstantTime) -> Result<Option<InstantTime>> + 'c;
 
+/// The base files and the logs of one group, parsed and as stored.
+#[derive(Default)]
+struct GroupFiles<'a> {
+    bases: Vec<(BaseName<'a>, &'a str)>,
+    logs: Vec<(LogName<'a>, &'a str)>,
+}
+
 #[derive(Default)]
 struct Slice<'a> {
     base: Option<&'a str>,
@@ -42,21 +49,21 @@ pub fn merged_slices<'a>(
     files: &'a [ListedFile],
     completed: &mut CompletionTimes<'_>,
 ) -> Result<Vec<MergedSlice<'a>>> {
-    let mut groups: BTreeMap<&str, (Vec<(BaseName<'a>, &'a str)>, Vec<(LogName<'a>, &'a str)>)> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, GroupFiles<'a>> = BTreeMap::new();
     let extension = context.config().base_format().extension();
     for file in files {
         match FileName::parse(&file.name) {
             FileName::Base(base) if base.extension == extension => {
-                groups.entry(base.file_id).or_default().0.push((base, &file.name));
+                groups.entry(base.file_id).or_default().bases.push((base, &file.name));
             }
-            FileName::Log(log) if !log.cdc => groups.entry(log.file_id).or_default().1.push((log, &file.name)),
+            FileName::Log(log) if !log.cdc => groups.entry(log.file_id).or_default().logs.push((log, &file.name)),
             _ => {}
         }
     }
     let mut slices = Vec::new();
-    for (file_id, (bases, logs)) in groups {
+    for (file_id, group) in groups {
         if context.replaced_at(partition, file_id).is_none() {
-            slices.extend(newest(context, partition, file_id, bases, logs, completed)?);
+            slices.extend(newest(context, partition, file_id, group, completed)?);
         }
     }
     Ok(slices)
@@ -66,10 +73,10 @@ fn newest<'a>(
     context: &ViewContext,
     partition: &str,
     file_id: &'a str,
-    bases: Vec<(BaseName<'a>, &'a str)>,
-    mut logs: Vec<(LogName<'a>, &'a str)>,
+    group: GroupFiles<'a>,
     completed: &mut CompletionTimes<'_>,
 ) -> Result<Option<MergedSlice<'a>>> {
+    let GroupFiles { bases, mut logs } = group;
     let compaction = context.compaction_of(partition, file_id);
     let mut slices: BTreeMap<InstantTime, Slice<'a>> = BTreeMap::new();
     for (base, name) in bases {

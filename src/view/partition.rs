@@ -1,5 +1,6 @@
 //! Loading one partition: list, slice, and ask for the sizes of what is listed.
 
+use super::cleaned::refuse_if_cleaned;
 use super::slice::{Attempts, Version};
 use super::{ListedFile, Lister, PartitionView, SIZE_UNKNOWN, Sliced, ViewContext, slice};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +36,7 @@ pub fn load_listed(
         context.timeline().warn(line);
     }
     refuse_skeletons(storage, context, &mut sliced)?;
+    refuse_if_cleaned(storage, context, partition.as_str(), files, &sliced)?;
     fill_sizes(storage, partition, &mut sliced)?;
     Ok(sliced.into_view())
 }

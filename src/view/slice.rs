@@ -32,6 +32,8 @@ pub struct Sliced<'a> {
     pub versions: Vec<Version<'a>>,
     /// Groups with committed logs and nothing listed.
     pub log_only_groups: u32,
+    /// The newest instant in any name, visible or not: newer than the timeline if the table has moved on since.
+    pub newest_seen: Option<InstantTime>,
     /// What was left out and should be known.
     pub warnings: Vec<String>,
 }
@@ -86,7 +88,7 @@ pub fn slice<'a>(
     choose: &mut Choose<'_>,
 ) -> Result<Sliced<'a>> {
     let mut sliced = Sliced::default();
-    let (mut bases, mut logs) = sort_out(context, partition, files, is_record, &mut sliced.warnings)?;
+    let (mut bases, mut logs) = sort_out(context, partition, files, is_record, &mut sliced)?;
     bases.sort_unstable_by(Base::order);
     logs.sort_unstable();
     let mut listed_groups: Vec<Cow<'a, str>> = Vec::new();
@@ -126,7 +128,7 @@ fn sort_out<'a>(
     partition: &str,
     files: &'a [ListedFile],
     is_record: bool,
-    warnings: &mut Vec<String>,
+    sliced: &mut Sliced<'_>,
 ) -> Result<(Vec<Base<'a>>, Vec<(&'a str, InstantTime)>)> {
     let formats = Formats::of(context);
     let mut bases = Vec::with_capacity(files.len());
@@ -145,6 +147,7 @@ fn sort_out<'a>(
         match FileName::parse(name) {
             FileName::Base(base) if formats.is_base(base.extension) => {
                 names_len += name.len();
+                sliced.newest_seen = sliced.newest_seen.max(Some(base.instant));
                 if context.is_visible(base.instant) {
                     let (file_id, instant) = (Cow::Borrowed(base.file_id), base.instant);
                     bases.push(Base {
@@ -159,6 +162,7 @@ fn sort_out<'a>(
             }
             FileName::External(external) => {
                 names_len += 3 * name.len();
+                sliced.newest_seen = sliced.newest_seen.max(Some(external.instant));
                 if context.is_visible(external.instant) {
                     let (file_id, instant) = (external.file_id(), external.instant);
                     let served = served_name(external.name, external.prefix.as_deref());
@@ -186,8 +190,8 @@ fn sort_out<'a>(
     if !is_record && context.registers_external() {
         return Err(external_without_record(partition));
     }
-    warn(warnings, partition, &foreign, "no name that Hudi gives: left out");
-    warn(warnings, partition, &other_formats, "a base file of another format than the table's: left out");
+    warn(&mut sliced.warnings, partition, &foreign, "no name that Hudi gives: left out");
+    warn(&mut sliced.warnings, partition, &other_formats, "a base file of another format than the table's: left out");
     Ok((bases, logs))
 }
 

@@ -324,3 +324,93 @@ fn other_base_formats() {
     table.remove("a/f-0_1-0-1_001.parquet");
     assert_eq!(table.listed(None), ["f-0_1-0-1_001.lance", "g-0_1-0-1_001.orc"]);
 }
+
+/// Clean metadata in Avro that removed files from partition `a`.
+fn clean_of(names: &[&str]) -> Vec<u8> {
+    let schema = r#"{"type":"record","name":"HoodieCleanMetadata","fields":[
+        {"name":"earliestCommitToRetain","type":"string"},
+        {"name":"partitionMetadata","type":{"type":"map","values":{"type":"record","name":"P","fields":[
+            {"name":"deletePathPatterns","type":{"type":"array","items":"string"}},
+            {"name":"successDeleteFiles","type":{"type":"array","items":"string"}}]}}}]}"#;
+    let string = |text: &str| [&long(text.len() as i64)[..], text.as_bytes()].concat();
+    let list = |names: &[&str]| -> Vec<u8> {
+        let mut bytes = if names.is_empty() { Vec::new() } else { long(names.len() as i64) };
+        names.iter().for_each(|n| bytes.extend(string(n)));
+        bytes.push(0);
+        bytes
+    };
+    let record = [string("005"), long(1), string("a"), list(names), list(&[]), vec![0]].concat();
+    let sync = [7u8; 16];
+    [
+        b"Obj\x01".to_vec(),
+        long(1),
+        string("avro.schema"),
+        string(schema),
+        vec![0],
+        sync.to_vec(),
+        long(1),
+        long(record.len() as i64),
+        record,
+        sync.to_vec(),
+    ]
+    .concat()
+}
+
+/// Avro's variable-length form.
+fn long(value: i64) -> Vec<u8> {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    let mut bytes = Vec::new();
+    while rest >= 0x80 {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+    bytes
+}
+
+#[test]
+fn views_of_the_past_that_a_cleaner_has_taken_files_from() {
+    let table = Built::new(6);
+    for t in ["001", "003", "005"] {
+        table.instant(&format!("{t}.commit"), "{}");
+    }
+    table.instant("006.replacecommit", &replacing(&["r-0"]));
+    // Of `f` the version of 1 will be gone; `o` was replaced by an instant that is archived; `r` is replaced at 6.
+    table.data(&["f-0_1-0-1_003.parquet", "f-0_1-0-1_005.parquet", "g-0_1-0-1_001.parquet"]);
+    assert_eq!(table.listed(Some("001")), ["g-0_1-0-1_001.parquet"]);
+    table.file(".hoodie/007.clean", &clean_of(&["f-0_1-0-1_001.parquet", "o-0_1-0-1_000.parquet"]));
+    let error = table.error(Some("001"));
+    assert_eq!(error.kind(), ErrorKind::Stale);
+    assert!(error.message().contains("f-0") && error.message().contains("007"), "{error}");
+    assert_eq!(table.listed(Some("003")), ["f-0_1-0-1_003.parquet", "g-0_1-0-1_001.parquet"]);
+    assert_eq!(table.listed(None), ["f-0_1-0-1_005.parquet", "g-0_1-0-1_001.parquet"]);
+    table.file(".hoodie/008.clean", &clean_of(&["r-0_1-0-1_003.parquet"]));
+    assert_eq!(table.error(Some("005")).kind(), ErrorKind::Stale);
+    assert_eq!(table.listed(Some("006")), ["f-0_1-0-1_005.parquet", "g-0_1-0-1_001.parquet"]);
+}
+
+/// A snapshot that was made before a commit and a clean, and looks at a partition after them.
+#[test]
+fn a_view_that_has_become_past_before_its_partition_was_looked_at() {
+    use hudifs::storage::TablePath;
+    use hudifs::view::{StorageLister, load_partition};
+    let table = Built::new(6);
+    table.instant("001.commit", "{}").data(&["f-0_1-0-1_001.parquet", "g-0_1-0-1_001.parquet"]);
+    let context = table.context(None).unwrap();
+    let lister = StorageLister::new(table.storage(), TablePath::root(), context.config());
+    let look = || load_partition(&*table.storage(), &context, &lister, &TablePath::parse("a").unwrap());
+    table.instant("003.commit", "{}").data(&["f-0_1-0-1_003.parquet"]);
+    assert_eq!(look().unwrap().listed_len(), 2, "later commits do not matter");
+    table.remove("a/f-0_1-0-1_001.parquet");
+    table.file(".hoodie/004.clean", &clean_of(&["f-0_1-0-1_001.parquet"]));
+    assert_eq!(look().unwrap_err().kind(), ErrorKind::Stale);
+    // Restored to before: the commit is no more.
+    let table = Built::new(6);
+    table.instant("001.commit", "{}").instant("002.commit", "{}").data(&["f-0_1-0-1_002.parquet"]);
+    let context = table.context(None).unwrap();
+    let lister = StorageLister::new(table.storage(), TablePath::root(), context.config());
+    table.remove_instant("002.commit").remove("a/f-0_1-0-1_002.parquet");
+    let error = load_partition(&*table.storage(), &context, &lister, &TablePath::parse("a").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Stale);
+    assert!(error.message().contains("undone"), "{error}");
+}
