@@ -10,6 +10,7 @@ mod cache;
 pub mod discover;
 pub mod local;
 pub mod location;
+mod metered;
 pub mod object;
 pub mod options;
 pub mod path;
@@ -114,10 +115,11 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 ///
 /// A local directory must exist. Whether an object store's prefix exists shows only when something is read.
 pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<dyn Storage>> {
-    match Location::parse(uri)? {
-        Location::Local(path) => Ok(Arc::new(LocalStorage::new(&path)?)),
-        location => Ok(Arc::new(ObjectStorage::connect(&location, options)?)),
-    }
+    let store: Arc<dyn Storage> = match Location::parse(uri)? {
+        Location::Local(path) => Arc::new(LocalStorage::new(&path)?),
+        location => Arc::new(ObjectStorage::connect(&location, options)?),
+    };
+    Ok(Arc::new(metered::Metered(store)))
 }
 
 /// What a finished read is handed to. It may run on any thread, and must not block.

@@ -14,6 +14,8 @@ pub(super) use gather::Gather;
 
 use super::StorageStats;
 use crate::error::{Error, Result};
+use crate::telemetry::label::{Cache, CacheResult};
+use crate::telemetry::metric::{CACHE_BYTES, CACHE_EVICTIONS, CACHE_REQUESTS};
 use bytes::Bytes;
 use disk::DiskCache;
 use lru::LruCache;
@@ -117,16 +119,20 @@ impl Default for Lru {
 }
 
 impl Lru {
-    fn put(&mut self, key: BlockKey, block: Bytes, bytes_max: u64) {
+    /// Returns how many blocks went to make room.
+    fn put(&mut self, key: BlockKey, block: Bytes, bytes_max: u64) -> u64 {
         let size = |b: &Bytes| u64::try_from(b.len()).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(size(&block));
         if let Some(old) = self.blocks.put(key, block) {
             self.bytes = self.bytes.saturating_sub(size(&old));
         }
+        let mut evicted = 0;
         while self.bytes > bytes_max {
             let Some((_, old)) = self.blocks.pop_lru() else { break };
             self.bytes = self.bytes.saturating_sub(size(&old));
+            evicted += 1;
         }
+        evicted
     }
 }
 
@@ -182,11 +188,13 @@ impl BlockCache {
         drop(state);
         if let Some(gather) = gather {
             StorageStats::add(&self.stats.memory_hits, hits);
+            CACHE_REQUESTS.add((Cache::BlockMemory, CacheResult::Hit), hits);
             for (position, block) in ready {
                 gather.fill(position, Ok(block));
             }
         }
         StorageStats::add(&self.stats.misses, misses);
+        CACHE_REQUESTS.add((Cache::BlockMemory, CacheResult::Miss), misses);
         missing
     }
 
@@ -201,11 +209,12 @@ impl BlockCache {
         if let Ok(block) = &result {
             let tail = key.version.block(key.index).end > key.version.tail();
             match tail {
-                true => state.tail.put(key, block.clone(), self.tail_max),
-                false => state.body.put(key, block.clone(), self.body_max),
+                true => CACHE_EVICTIONS.add(Cache::Footer, state.tail.put(key, block.clone(), self.tail_max)),
+                false => CACHE_EVICTIONS.add(Cache::BlockMemory, state.body.put(key, block.clone(), self.body_max)),
             }
-            let bytes = state.tail.bytes + state.body.bytes;
-            self.stats.memory_bytes.store(bytes, Ordering::Relaxed);
+            self.stats.memory_bytes.store(state.tail.bytes + state.body.bytes, Ordering::Relaxed);
+            CACHE_BYTES.set(Cache::BlockMemory, i64::try_from(state.body.bytes).unwrap_or(i64::MAX));
+            CACHE_BYTES.set(Cache::Footer, i64::try_from(state.tail.bytes).unwrap_or(i64::MAX));
         }
         drop(state);
         for (gather, position) in waiters {
@@ -236,7 +245,10 @@ impl Fetch {
 
     /// Looks on the disk; gives the duty back if the block is not there.
     pub(super) fn look_on_disk(mut self) -> Option<Fetch> {
-        let found = self.cache.disk.as_ref().zip(self.key.as_ref()).and_then(|(disk, key)| disk.get(key));
+        let Some((disk, key)) = self.cache.disk.as_ref().zip(self.key.as_ref()) else { return Some(self) };
+        let found = disk.get(key);
+        let result = if found.is_some() { CacheResult::Hit } else { CacheResult::Miss };
+        CACHE_REQUESTS.inc((Cache::BlockDisk, result));
         match found {
             Some(block) => {
                 StorageStats::add(&self.cache.stats.disk_hits, 1);

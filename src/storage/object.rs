@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod hdfs;
 mod listing;
+mod profile;
 
 use super::cache::{BlockCache, disk::DiskCache};
 use super::location::{Location, StoreKind};

@@ -1,5 +1,6 @@
 //! Counters of what a store was asked for: the evidence that a listing costs no request per file.
 
+use crate::telemetry::metric::STORAGE_READ_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters since the store was opened. Each is exact; together they are not one instant's picture.
@@ -15,7 +16,7 @@ pub struct StorageStats {
     pub bytes: AtomicU64,
     /// Requests that ended in an error other than "does not exist".
     pub errors: AtomicU64,
-    /// Attempts repeated after a failure.
+    /// Attempts that failed in a way that is tried again.
     pub retries: AtomicU64,
     /// Blocks served from memory.
     pub memory_hits: AtomicU64,
@@ -33,6 +34,13 @@ impl StorageStats {
     /// Adds `n` to a counter.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Bytes have come from the store.
+    pub(crate) fn received(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        Self::add(&self.bytes, bytes);
+        STORAGE_READ_BYTES.add((), bytes);
     }
 
     /// The counters by metric name, in a fixed order.

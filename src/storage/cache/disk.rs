@@ -17,6 +17,9 @@ mod evict;
 
 use super::{BlockKey, unique};
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::StorageStats;
+use crate::telemetry::label::Cache;
+use crate::telemetry::metric::CACHE_BYTES;
 use bytes::Bytes;
 use evict::Usage;
 use std::fs::{self, OpenOptions};
@@ -27,8 +30,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
-
-use crate::storage::StorageStats;
 
 const MAGIC: &[u8; 8] = b"HUDIFSB1";
 /// Blocks waiting to be written.
@@ -171,6 +172,7 @@ fn write_all(mut usage: Usage, blocks: &Receiver<(BlockKey, Bytes)>, stats: &Sto
             Err(_) => {}
         }
         stats.disk_bytes.store(usage.bytes(), Ordering::Relaxed);
+        CACHE_BYTES.set(Cache::BlockDisk, i64::try_from(usage.bytes()).unwrap_or(i64::MAX));
     }
 }
 

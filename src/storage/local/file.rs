@@ -97,7 +97,7 @@ impl LocalFile {
         if Version::of(&now) != self.version {
             return Err(self.stale());
         }
-        StorageStats::add(&self.stats.bytes, u64::try_from(len).unwrap_or(u64::MAX));
+        self.stats.received(len);
         Ok(Bytes::from(bytes))
     }
 

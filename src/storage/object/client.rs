@@ -139,7 +139,7 @@ impl Client {
         let piece = tokio::time::timeout(self.budget, body.next()).await.map_err(|_| self.too_slow(path))?;
         let piece = piece.transpose().map_err(|e| store_error(&self.describe(path), e))?;
         if let Some(piece) = &piece {
-            StorageStats::add(&self.stats.bytes, u64::try_from(piece.len()).unwrap_or(u64::MAX));
+            self.stats.received(piece.len());
         }
         Ok(piece)
     }

@@ -4,6 +4,7 @@ use super::super::location::StoreKind;
 use super::super::{StorageOptions, StorageStats, runtime::runtime};
 use super::counting::CountingConnector;
 use super::error::store_error;
+use super::profile::{self, Profile};
 use crate::error::{Error, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -29,7 +30,11 @@ pub(super) fn connect(
     stats: &Arc<StorageStats>,
 ) -> Result<Arc<dyn ObjectStore>> {
     let built = match kind {
-        StoreKind::S3 => s3(authority, options, stats),
+        StoreKind::S3 => {
+            let unsigned = options.no_sign_request;
+            let profile = if unsigned { Profile::default() } else { profile::load(|name| std::env::var(name).ok())? };
+            s3(authority, options, profile, stats)
+        }
         StoreKind::Gcs => gcs(authority, options, stats),
         StoreKind::Azure => azure(uri, options, stats),
         StoreKind::Hdfs => return super::hdfs::connect(authority, runtime()?.handle().clone()),
@@ -42,19 +47,31 @@ pub(super) fn connect(
     })
 }
 
-fn s3(bucket: &str, options: &StorageOptions, stats: &Arc<StorageStats>) -> object_store::Result<Arc<dyn ObjectStore>> {
-    let mut builder = AmazonS3Builder::from_env()
+fn s3(
+    bucket: &str,
+    options: &StorageOptions,
+    profile: Profile,
+    stats: &Arc<StorageStats>,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let from_env = AmazonS3Builder::from_env();
+    let known = from_env.get_config_value(&AmazonS3ConfigKey::Region).is_some();
+    let mut builder = from_env
         .with_bucket_name(bucket)
         .with_retry(retry(options))
         .with_http_connector(CountingConnector { stats: stats.clone() });
     for (key, value) in client_settings(options, endpoint_from_env("AWS")) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
-    if let Some(region) = &options.region {
+    if let Some((id, secret, token)) = profile.keys {
+        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
+        builder = token.into_iter().fold(builder, AmazonS3Builder::with_token);
+    }
+    if let Some(region) = options.region.clone().or(profile.region.filter(|_| !known)) {
         builder = builder.with_region(region);
     }
     if let Some(endpoint) = &options.endpoint_url {
-        builder = builder.with_endpoint(endpoint);
+        // AWS_ENDPOINT_URL_S3 would go before the general endpoint.
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     }
     if options.no_sign_request {
         builder = builder.with_skip_signature(true);

@@ -1,6 +1,8 @@
 //! Counts HTTP requests where they leave: retries, pages of a listing and token requests included, nothing estimated.
 
 use super::super::StorageStats;
+use crate::telemetry::label::StorageOp;
+use crate::telemetry::metric::STORAGE_RETRIES;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
@@ -37,26 +39,21 @@ impl HttpService for CountingService {
         'a: 'b,
         Self: 'b,
     {
-        let counter = match (request.method().as_str(), is_listing(request.uri().query())) {
-            ("HEAD", _) => &self.stats.heads,
-            ("GET", true) => &self.stats.lists,
-            _ => &self.stats.gets,
+        let (counter, op) = match (request.method().as_str(), is_listing(request.uri().query())) {
+            ("HEAD", _) => (&self.stats.heads, StorageOp::Stat),
+            ("GET", true) => (&self.stats.lists, StorageOp::List),
+            _ => (&self.stats.gets, StorageOp::ReadRange),
         };
         StorageStats::add(counter, 1);
         Box::pin(async move {
             let answer = self.inner.execute(request).await;
-            match &answer {
-                Ok(response) if retried(response.status().as_u16()) => {
-                    StorageStats::add(&self.stats.errors, 1);
-                    StorageStats::add(&self.stats.retries, 1);
-                }
-                Ok(response) if response.status().is_success() || response.status().as_u16() == 404 => {}
-                Ok(_) => StorageStats::add(&self.stats.errors, 1),
-                Err(_) => {
-                    StorageStats::add(&self.stats.errors, 1);
-                    StorageStats::add(&self.stats.retries, 1);
-                }
-            }
+            let (failed, again) = match &answer {
+                Ok(response) => (is_failure(response.status().as_u16()), is_retried(response.status().as_u16())),
+                Err(_) => (true, true),
+            };
+            StorageStats::add(&self.stats.errors, failed.into());
+            StorageStats::add(&self.stats.retries, again.into());
+            STORAGE_RETRIES.add(op, again.into());
             answer
         })
     }
@@ -67,7 +64,12 @@ fn is_listing(query: Option<&str>) -> bool {
     query.is_some_and(|q| q.split('&').any(|p| p == "list-type=2" || p == "comp=list"))
 }
 
+/// A missing object is an answer.
+fn is_failure(status: u16) -> bool {
+    status >= 400 && status != 404
+}
+
 /// The answers after which `object_store` tries again, unless its budget is spent.
-fn retried(status: u16) -> bool {
+fn is_retried(status: u16) -> bool {
     status >= 500 || status == 429 || status == 408
 }
