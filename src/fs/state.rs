@@ -33,7 +33,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Table {
     /// Its path in the mount; empty where the mount is one table.
     pub path: TablePath,
-    /// Its base, as the source names it.
+    /// The inode numbers of everything in it grow from this.
     pub seed: Seed,
     /// Where its views come from.
     pub source: Arc<dyn Source>,
@@ -47,7 +47,9 @@ impl Table {
     /// A table at a path of the mount.
     pub fn new(path: TablePath, source: Arc<dyn Source>) -> Table {
         let local = source.storage().local_path(&TablePath::root()).is_some();
-        Table { path, seed: Seed::new(source.uri()), source, local, moments: Mutex::default() }
+        // The path counts too: a warehouse may show one table at two places, and a directory can be at one only.
+        let seed = if path.is_root() { Seed::new(source.uri()) } else { Seed::new(source.uri()).child(path.as_str()) };
+        Table { path, seed, source, local, moments: Mutex::default() }
     }
 
     /// An event about this table.

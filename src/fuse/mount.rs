@@ -16,7 +16,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Looks at a mount point, and clears a dead mount away where that is asked for. Returns the absolute path.
 pub fn prepare(mount_point: &Path, options: &MountOptions, tables: &[PathBuf]) -> Result<PathBuf> {
-    if let Err(error) = stat(mount_point) {
+    if let Err(error) = ask(mount_point) {
         if !is_dead(&error) {
             let error = Error::io(format!("mount point {}", mount_point.display()), error);
             return Err(Error::invalid(error.message()).with_hint("create the directory first"));
@@ -33,6 +33,10 @@ pub fn prepare(mount_point: &Path, options: &MountOptions, tables: &[PathBuf]) -
         .map_err(|e| Error::invalid(Error::io(format!("mount point {}", mount_point.display()), e).message()))?;
     if !path.is_dir() {
         return Err(Error::invalid(format!("mount point {} is not a directory", path.display())));
+    }
+    if mounts_at(&path).last().is_some_and(|line| line.contains(" - fuse.hudifs ")) {
+        let message = format!("mount point {} already has a hudifs mounted on it", path.display());
+        return Err(Error::new(ErrorKind::Conflict, message).with_hint("unmount it first with `hudifs umount`"));
     }
     check_outside_tables(&path, tables)?;
     Ok(path)
@@ -55,28 +59,20 @@ fn check_outside_tables(path: &Path, tables: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Asks for the mount point's attributes, in a thread of its own: a mount whose process hangs would not answer.
-fn stat(path: &Path) -> std::io::Result<()> {
+/// Asks whether the mount point is there and answers. Only statfs will do: the kernel answers the rest for a dead mount from
+/// its caches. In a thread of its own, because a mount whose process hangs would not answer.
+fn ask(path: &Path) -> std::io::Result<()> {
     let (done, answer) = channel();
-    let owned = path.to_owned();
+    let owned = CString::new(path.as_os_str().as_bytes())?;
     std::thread::Builder::new().name("hudifs-stat".into()).spawn(move || {
+        // SAFETY: all-zero bytes are a valid statfs, and the path ends with a zero byte.
+        let failed = unsafe { libc::statfs(owned.as_ptr(), &mut std::mem::zeroed()) } != 0;
         // Nobody may be left who wants to know.
-        let _ = done.send(std::fs::metadata(&owned).and_then(|_| ask(&owned)));
+        let _ = done.send(if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) });
     })?;
     answer.recv_timeout(ANSWER_MAX).unwrap_or_else(|_| {
         Err(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("{} does not answer", path.display())))
     })
-}
-
-/// Asks for free space, which the kernel never answers from its caches: attributes of a dead mount may still be known.
-fn ask(path: &Path) -> std::io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut space = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends with a zero byte, and there is room for the answer.
-    match unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
 }
 
 fn is_dead(error: &std::io::Error) -> bool {
@@ -169,11 +165,14 @@ pub fn raise_read_ahead(mount_point: &Path, kib: u32) {
 
 /// The device number of a mount, without asking the mount itself.
 fn device_of(mount_point: &Path) -> Option<String> {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts_at(mount_point).last()?.split(' ').nth(2).map(str::to_owned)
+}
+
+/// The lines of mountinfo for a mount point; the last one covers those before.
+fn mounts_at(mount_point: &Path) -> Vec<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let wanted = escape(mount_point);
-    // The last one covers those before.
-    let line = mounts.lines().rev().find(|l| l.split(' ').nth(4) == Some(wanted.as_str()))?;
-    line.split(' ').nth(2).map(str::to_owned)
+    mounts.lines().filter(|l| l.split(' ').nth(4) == Some(wanted.as_str())).map(str::to_owned).collect()
 }
 
 /// Paths in mountinfo have white space and backslashes as octal numbers.
