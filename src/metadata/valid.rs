@@ -90,10 +90,13 @@ impl<'a> ValidInstants<'a> {
         if !self.committed.contains(*time)? {
             return Ok(false);
         }
-        Ok(self.completed.contains(time)
-            // Archived by both: the log of a delta commit that a compaction was nested in outlives the commit's instant.
-            || self.data.is_committed(*time)
-            || (self.delta_commits.contains(time) && !self.pending.contains(time) && self.is_known(time)))
+        if self.completed.contains(time) {
+            return Ok(true);
+        }
+        // Archived by both: the log of a delta commit that a compaction was nested in outlives the commit's instant.
+        let archived = self.data.is_committed(*time);
+        let of_its_own = self.delta_commits.contains(time) && self.is_known(time);
+        Ok((archived || of_its_own) && !self.pending.contains(time))
     }
 
     fn is_known(&self, time: &InstantTime) -> bool {

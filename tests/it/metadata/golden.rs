@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn open(base: &Path) -> (Arc<dyn Storage>, Timeline) {
+pub fn open(base: &Path) -> (Arc<dyn Storage>, Timeline) {
     let uri = format!("file://{}", base.display());
     let storage = storage::open(&uri, &StorageOptions::default()).unwrap();
     let config = load_config(storage.as_ref(), &TablePath::root()).unwrap();
