@@ -62,19 +62,19 @@ class Writer:
         return list(self.spark.sql(f"select {QUESTION} from ro").collect()[0])
 
     def hive_create(self, name, root):
-        """An external table as a user of Hive declares it, and its partitions found by MSCK."""
-        self.spark.sql(f"drop table if exists default.{name}")
+        """An external table as a user of Hive declares it. Its name is not the Hudi table's: Hudi would look that up."""
+        self.spark.sql(f"drop table if exists default.{name}_files")
         self.spark.sql(
-            f"create external table default.{name} (id int, name string, ts bigint, price double, amount decimal(10,2), `day` date, flag boolean) "
+            f"create external table default.{name}_files (id int, name string, ts bigint, price double, amount decimal(10,2), `day` date, flag boolean) "
             f"partitioned by (part string) row format serde 'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe' "
             f"stored as inputformat 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat' "
             f"outputformat 'org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat' location 'file://{root}'")
 
     def hive_answer(self, name, convert):
         self.spark.sql(f"set spark.sql.hive.convertMetastoreParquet={str(convert).lower()}")
-        self.spark.sql(f"msck repair table default.{name} sync partitions")
-        self.spark.sql(f"refresh table default.{name}")
-        frame = self.spark.sql(f"select {QUESTION} from default.{name}")
+        self.spark.sql(f"msck repair table default.{name}_files sync partitions")
+        self.spark.sql(f"refresh table default.{name}_files")
+        frame = self.spark.sql(f"select {QUESTION} from default.{name}_files")
         plan = frame._jdf.queryExecution().executedPlan().toString()
         wanted = "FileScan parquet" if convert else "Scan hive"
         assert wanted in plan, plan[:500]

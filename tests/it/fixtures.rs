@@ -43,7 +43,7 @@ impl Fixture {
             .filter_map(|e| Some(e.unwrap().file_name().to_str()?.strip_suffix(".zip")?.to_owned()))
             .collect();
         names.sort();
-        assert!(names.len() >= 5, "only {} fixture tables", names.len());
+        assert!(names.len() >= 56, "only {} fixture tables", names.len());
         names.into_iter().map(|name| Fixture::open(&name))
     }
 
@@ -60,10 +60,12 @@ impl Fixture {
     }
 
     fn moments(&self) -> Vec<Moment> {
+        // Asked right after the commit, and again at the end: where the answers differ, the fixture says which one is right.
+        let trust = self.answer["trust"].as_str().unwrap();
         let newest = Moment { as_of: None, files: files_of(&self.answer["ro"]), complete: true };
         let past = self.answer["time_travel"].as_object().unwrap().iter().map(|(instant, point)| Moment {
             as_of: Some(instant.clone()),
-            files: files_of(point.get("at_end").unwrap_or(&point["at_commit"])),
+            files: files_of(point.get(trust).unwrap_or(&point["at_commit"])),
             complete: point["complete"].as_bool().unwrap(),
         });
         std::iter::once(newest).chain(past).collect()
@@ -99,7 +101,7 @@ fn every_moment_shows_the_files_that_spark_scanned() {
         }
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(compared > 30, "only {compared} moments");
+    assert!(compared > 500, "only {compared} moments");
     println!("{compared} moments agree with Spark");
 }
 
