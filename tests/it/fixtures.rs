@@ -25,6 +25,7 @@ struct Moment {
     /// The instant; `None`: the table as it was left.
     as_of: Option<String>,
     files: Files,
+    rows: i64,
     /// False where some of the files have been cleaned since.
     complete: bool,
 }
@@ -62,11 +63,16 @@ impl Fixture {
     fn moments(&self) -> Vec<Moment> {
         // Asked right after the commit, and again at the end: where the answers differ, the fixture says which one is right.
         let trust = self.answer["trust"].as_str().unwrap();
-        let newest = Moment { as_of: None, files: files_of(&self.answer["ro"]), complete: true };
-        let past = self.answer["time_travel"].as_object().unwrap().iter().map(|(instant, point)| Moment {
-            as_of: Some(instant.clone()),
-            files: files_of(point.get(trust).unwrap_or(&point["at_commit"])),
-            complete: point["complete"].as_bool().unwrap(),
+        let moment = |as_of: Option<String>, answer: &Value, complete: bool| Moment {
+            as_of,
+            files: files_of(answer),
+            rows: answer["rows"].as_i64().unwrap(),
+            complete,
+        };
+        let newest = moment(None, &self.answer["ro"], true);
+        let past = self.answer["time_travel"].as_object().unwrap().iter().map(|(instant, point)| {
+            let answer = point.get(trust).unwrap_or(&point["at_commit"]);
+            moment(Some(instant.clone()), answer, point["complete"].as_bool().unwrap())
         });
         std::iter::once(newest).chain(past).collect()
     }
@@ -78,7 +84,7 @@ fn files_of(answer: &Value) -> Files {
 }
 
 #[test]
-fn every_moment_shows_the_files_that_spark_scanned() {
+fn every_moment_shows_the_files_and_rows_that_spark_scanned() {
     let (mut compared, mut wrong) = (0, Vec::new());
     for fixture in Fixture::all() {
         for listing in fixture.listings() {
@@ -91,6 +97,8 @@ fn every_moment_shows_the_files_that_spark_scanned() {
                         let found = listed(&snapshot);
                         if found != moment.files {
                             wrong.push(format!("{what}:\n   found {found:?}\n   Spark {:?}", moment.files));
+                        } else {
+                            assert_eq!(rows_of(&fixture, &found), moment.rows, "{what}: rows");
                         }
                     }
                     Err(e) => wrong.push(format!("{what}: {e}")),
@@ -105,36 +113,23 @@ fn every_moment_shows_the_files_that_spark_scanned() {
     println!("{compared} moments agree with Spark");
 }
 
-#[test]
-fn the_metadata_table_is_used_where_hudi_keeps_one() {
-    for fixture in Fixture::all() {
-        let table = open(&fixture.table.base(), Listing::Auto).unwrap();
-        let lister = if fixture.has_metadata_table() { "metadata_table" } else { "storage" };
-        assert_eq!(table.snapshot().lister_name(), lister, "{}", fixture.name);
-    }
+/// Rows that the footers of these files tell.
+fn rows_of(fixture: &Fixture, files: &Files) -> i64 {
+    let rows = |path: &String| {
+        let file = std::fs::File::open(fixture.table.base().join(path)).unwrap();
+        SerializedFileReader::new(file).unwrap().metadata().file_metadata().num_rows()
+    };
+    files.keys().map(rows).sum()
 }
 
 #[test]
-fn the_files_hold_as_many_rows_as_spark_counted() {
-    for fixture in Fixture::all() {
-        let table = open(&fixture.table.base(), Listing::Auto).unwrap();
-        let files = listed(&table.snapshot());
-        let rows: i64 = files
-            .keys()
-            .map(|path| {
-                let file = std::fs::File::open(fixture.table.base().join(path)).unwrap();
-                SerializedFileReader::new(file).unwrap().metadata().file_metadata().num_rows()
-            })
-            .sum();
-        assert_eq!(rows, fixture.answer["ro"]["rows"].as_i64().unwrap(), "{}", fixture.name);
-    }
-}
-
-#[test]
-fn the_timeline_has_the_instants_that_hudi_wrote() {
+fn the_timeline_and_the_lister_are_those_that_hudi_wrote() {
     let parse = |text: &str| InstantTime::parse(text).unwrap();
     for fixture in Fixture::all() {
         let snapshot = open(&fixture.table.base(), Listing::Auto).unwrap().snapshot();
+        let lister = if fixture.has_metadata_table() { "metadata_table" } else { "storage" };
+        assert_eq!(snapshot.lister_name(), lister, "{}", fixture.name);
+
         let points = fixture.answer["time_travel"].as_object().unwrap();
         let expected: Vec<InstantTime> = points.keys().map(|t| parse(t)).collect();
         let mut found: Vec<InstantTime> = snapshot.timeline().writes().map(|i| i.requested).collect();
