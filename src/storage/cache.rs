@@ -22,6 +22,7 @@ use lru::LruCache;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,9 @@ pub(super) const BLOCK_BYTES: u64 = 128 << 10;
 pub(super) const TAIL_BYTES: u64 = 256 << 10;
 /// Share of the memory that tails may take.
 const TAIL_SHARE: u64 = 8;
+
+/// Places remembered as opened.
+const KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// One version of one object.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,6 +108,8 @@ struct State {
     body: Lru,
     tail: Lru,
     pending: HashMap<BlockKey, Vec<(Arc<Gather>, usize)>>,
+    /// Places opened lately.
+    known: LruCache<String, ()>,
 }
 
 #[derive(Debug)]
@@ -141,7 +147,12 @@ impl BlockCache {
     pub(super) fn new(bytes_max: u64, disk: Option<DiskCache>, stats: Arc<StorageStats>) -> Self {
         let tail_max = bytes_max / TAIL_SHARE;
         BlockCache {
-            state: Mutex::new(State { body: Lru::default(), tail: Lru::default(), pending: HashMap::new() }),
+            state: Mutex::new(State {
+                body: Lru::default(),
+                tail: Lru::default(),
+                pending: HashMap::new(),
+                known: LruCache::new(KNOWN_MAX),
+            }),
             body_max: bytes_max - tail_max,
             tail_max,
             streaming: AtomicUsize::new(0),
@@ -154,6 +165,21 @@ impl BlockCache {
     pub(super) fn window_max(&self, wanted: u64) -> u64 {
         let streams = u64::try_from(self.streaming.load(Ordering::Relaxed)).unwrap_or(u64::MAX).max(1);
         wanted.min(self.body_max / 2 / streams)
+    }
+
+    /// True if the memory suffices to keep an object's end for its reader.
+    pub(super) fn keeps_tails(&self) -> bool {
+        self.tail_max >= 2 * TAIL_BYTES
+    }
+
+    /// True if an object of that place was opened not long ago, so that some of it may be here.
+    pub(super) fn knows(&self, place: &str) -> bool {
+        self.lock().known.get(place).is_some()
+    }
+
+    /// An object of that place was opened.
+    pub(super) fn know(&self, place: String) {
+        self.lock().known.put(place, ());
     }
 
     /// Asks for blocks: those at hand go to `gather` at once, those on their way later. Returns those that nobody

@@ -31,7 +31,7 @@ fn one<T>(result: &Result<T>) -> (u64, u64) {
     (1, result.as_ref().err().map_or(0, failed))
 }
 
-fn many<T>(results: &Vec<Result<T>>) -> (u64, u64) {
+fn many<T>(results: &[Result<T>]) -> (u64, u64) {
     let errors = results.iter().filter_map(|r| r.as_ref().err()).map(failed).sum();
     (u64::try_from(results.len()).unwrap_or(u64::MAX), errors)
 }
@@ -56,7 +56,7 @@ impl Storage for Metered {
     }
 
     fn read_many(&self, paths: &[TablePath], limit: u64) -> Vec<Result<Bytes>> {
-        metered(StorageOp::Read, || self.0.read_many(paths, limit), many)
+        metered(StorageOp::Read, || self.0.read_many(paths, limit), |results| many(results))
     }
 
     fn stat(&self, path: &TablePath) -> Result<ObjectMeta> {
@@ -64,7 +64,7 @@ impl Storage for Metered {
     }
 
     fn stat_many(&self, dir: &TablePath, names: &[&str]) -> Vec<Result<ObjectMeta>> {
-        metered(StorageOp::Stat, || self.0.stat_many(dir, names), many)
+        metered(StorageOp::Stat, || self.0.stat_many(dir, names), |results| many(results))
     }
 
     fn list(&self, dir: &TablePath) -> Result<Vec<DirEntry>> {

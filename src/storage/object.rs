@@ -228,17 +228,10 @@ impl Storage for ObjectStorage {
     }
 
     fn open(&self, path: &TablePath, expected_size: Option<u64>) -> Result<Arc<dyn RandomRead>> {
-        let meta = self.stat(path)?;
-        match expected_size {
-            Some(size) if size != meta.size => Err(Error::new(
-                ErrorKind::Stale,
-                format!("{}/{path}: has {} bytes, the table says {size}", self.uri, meta.size),
-            )),
-            _ => {
-                let key = self.key(path)?;
-                Ok(Arc::new(ObjectFile::new(self.client.clone(), self.cache.clone(), key, meta, &self.options)))
-            }
-        }
+        let key = self.key(path)?;
+        let (client, cache, options) = (self.client.clone(), self.cache.clone(), self.options.clone());
+        let open = async move { ObjectFile::open(client, cache, key, expected_size, &options).await };
+        Ok(Arc::new(block_on(open)?))
     }
 
     fn local_path(&self, _path: &TablePath) -> Option<PathBuf> {

@@ -144,7 +144,8 @@ impl Client {
         Ok(piece)
     }
 
-    async fn collect(&self, path: &Path, got: GetResult, size: u64) -> Result<Bytes> {
+    /// All bytes of a body, which must be `size`.
+    pub(super) async fn collect(&self, path: &Path, got: GetResult, size: u64) -> Result<Bytes> {
         let too_big = |_| Error::corrupt(format!("{}: {size} bytes do not fit in memory", self.describe(path)));
         let size = usize::try_from(size).map_err(too_big)?;
         let mut body = got.into_stream();

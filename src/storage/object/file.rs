@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::cache::{BLOCK_BYTES, BlockCache, Fetch, Gather, Streaming, TAIL_BYTES, Version};
 use crate::storage::readahead::{Bounds, ReadAhead};
 use crate::storage::{ObjectMeta, RandomRead, ReadDone, StorageOptions, runtime::runtime};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::FutureExt;
 use object_store::path::Path;
 use std::fs::File;
@@ -47,7 +47,62 @@ struct Source {
 }
 
 impl ObjectFile {
-    pub(super) fn new(
+    /// Opens an object. Where its size is known, one request brings both its version and its tail: a Parquet reader's
+    /// next question. What was opened before, or may be on the disk, is only asked for its version.
+    pub(super) async fn open(
+        client: Arc<Client>,
+        cache: Arc<BlockCache>,
+        path: Path,
+        expected_size: Option<u64>,
+        options: &StorageOptions,
+    ) -> Result<Self> {
+        let place = client.describe(&path);
+        let worth_it = client.http && cache.keeps_tails() && cache.disk.is_none() && !cache.knows(&place);
+        let file = match expected_size {
+            Some(size) if size > 0 && worth_it => {
+                Self::open_with_tail(client, cache.clone(), path, size, options).await?
+            }
+            _ => {
+                let meta = client.head(&path).await?;
+                check_size(&place, meta.size, expected_size)?;
+                Self::new(client, cache.clone(), path, meta, options)
+            }
+        };
+        cache.know(place);
+        Ok(file)
+    }
+
+    async fn open_with_tail(
+        client: Arc<Client>,
+        cache: Arc<BlockCache>,
+        path: Path,
+        size: u64,
+        options: &StorageOptions,
+    ) -> Result<Self> {
+        let place = client.describe(&path);
+        let tail = size.saturating_sub(TAIL_BYTES) / BLOCK_BYTES * BLOCK_BYTES..size;
+        let turn = client.turn(Urgency::Demand).await?;
+        let got = client.get(&path, Some(tail.clone()), None).await.map_err(|e| match e.kind() {
+            // The range does not fit: it is shorter.
+            ErrorKind::Corrupt => wrong_size(&place, "fewer", size),
+            _ => e,
+        })?;
+        let meta = meta(&got.meta);
+        check_size(&place, meta.size, Some(size))?;
+        let bytes = client.collect(&path, got, size - tail.start).await?;
+        drop(turn);
+        let file = Self::new(client, cache, path, meta, options);
+        let version = &file.source.version;
+        for fetch in file.cache.request(version, tail.start / BLOCK_BYTES..size.div_ceil(BLOCK_BYTES), None) {
+            let block = version.block(fetch.index());
+            let at = |offset: u64| usize::try_from(offset - tail.start).unwrap_or(usize::MAX).min(bytes.len());
+            // Copied, so that each block keeps no more memory than its own.
+            fetch.done(Ok(Bytes::copy_from_slice(bytes.get(at(block.start)..at(block.end)).unwrap_or_default())));
+        }
+        Ok(file)
+    }
+
+    fn new(
         client: Arc<Client>,
         cache: Arc<BlockCache>,
         path: Path,
@@ -185,23 +240,23 @@ impl Source {
             return Err(self.stale());
         }
         let mut body = got.into_stream();
-        let mut partial = BytesMut::new();
+        let mut piece = Bytes::new();
         let mut finished = Vec::new();
         while let Some(fetch) = run.peek() {
-            let block = self.version.block(fetch.index());
-            let size = usize::try_from(block.end - block.start).unwrap_or(usize::MAX);
-            if partial.capacity() < size {
-                partial.reserve(size - partial.len());
+            let bounds = self.version.block(fetch.index());
+            let size = usize::try_from(bounds.end - bounds.start).unwrap_or(usize::MAX);
+            // Exactly as large as the block: a cached block must not keep more memory than it is counted for.
+            let mut block = Vec::with_capacity(size);
+            while block.len() < size {
+                if piece.is_empty() {
+                    let next = self.client.next(&self.path, &mut body).await.map_err(gone_is_stale)?;
+                    piece = next.ok_or_else(|| self.broken_off())?;
+                }
+                block.extend_from_slice(&piece.split_to(piece.len().min(size - block.len())));
             }
-            while partial.len() < size {
-                let piece = self.client.next(&self.path, &mut body).await.map_err(gone_is_stale)?;
-                let piece = piece.ok_or_else(|| self.broken_off())?;
-                partial.extend_from_slice(&piece);
-            }
-            let block = partial.split_to(size).freeze();
             match run.next() {
-                Some(fetch) if self.client.http => fetch.done(Ok(block)),
-                Some(fetch) => finished.push((fetch, block)),
+                Some(fetch) if self.client.http => fetch.done(Ok(block.into())),
+                Some(fetch) => finished.push((fetch, block.into())),
                 None => {}
             }
         }
@@ -264,6 +319,17 @@ impl Source {
 /// Blocks of a run that the disk does not have.
 fn from_disk(run: Vec<Fetch>) -> Vec<Fetch> {
     run.into_iter().filter_map(Fetch::look_on_disk).collect()
+}
+
+fn check_size(place: &str, size: u64, expected: Option<u64>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != size => Err(wrong_size(place, &size.to_string(), expected)),
+        _ => Ok(()),
+    }
+}
+
+fn wrong_size(place: &str, has: &str, expected: u64) -> Error {
+    Error::new(ErrorKind::Stale, format!("{place}: has {has} bytes, the table says {expected}"))
 }
 
 /// It was there when it was opened; a range that no longer fits means another version too.

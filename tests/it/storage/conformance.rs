@@ -267,7 +267,10 @@ fn many_threads_read_one_file(s: &Subject) {
 
 fn another_size_is_stale_at_the_open(s: &Subject) {
     (s.put)("f", Bytes::from_static(b"12345"));
-    assert_eq!(s.store.open(&path("f"), Some(4)).unwrap_err().kind(), ErrorKind::Stale);
+    for other in [4, 6, 0, 10_000_000] {
+        assert_eq!(s.store.open(&path("f"), Some(other)).unwrap_err().kind(), ErrorKind::Stale, "{other}");
+    }
+    assert_eq!(s.store.open(&path("missing"), Some(5)).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(s.store.open(&path("f"), Some(5)).unwrap().size(), 5);
 }
 

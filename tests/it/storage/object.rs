@@ -157,8 +157,19 @@ fn a_footer_is_fetched_once_and_outlives_a_scan() {
         assert_eq!(read(&file, size - len, len as u32).unwrap(), bytes.slice((size - len) as usize..));
     }
     settle(&store);
-    assert_eq!((count(&store, "heads"), count(&store, "gets")), (1, 1));
+    // Opening brought the footer along.
+    assert_eq!((count(&store, "heads"), count(&store, "gets")), (0, 1));
     assert!(count(&store, "bytes") <= TAIL + BLOCK, "{} bytes for a footer", count(&store, "bytes"));
+    drop(file);
+    let file = store.open(&path("f"), Some(size)).unwrap();
+    assert_eq!(read(&file, size - 8, 8).unwrap(), bytes.slice(bytes.len() - 8..));
+    assert_eq!((count(&store, "heads"), count(&store, "gets")), (1, 1));
+    let unknown = bucket.open(&StorageOptions::default());
+    let file = unknown.open(&path("f"), None).unwrap();
+    for len in [8, 4096, TAIL] {
+        assert_eq!(read(&file, size - len, len as u32).unwrap(), bytes.slice((size - len) as usize..));
+    }
+    assert_eq!((count(&unknown, "heads"), count(&unknown, "gets")), (1, 1));
     assert_eq!(read_all(&store.open(&path("f"), None).unwrap(), MIB as u32), bytes);
     settle(&store);
     let gets = count(&store, "gets");
