@@ -248,10 +248,12 @@ fn a_file_that_somebody_cleaned_away_is_stale_and_leaves_an_event() {
     let file = files_below(&mount.path()).pop_first().unwrap();
     fs::remove_file(table.base().join(file.strip_prefix(mount.path()).unwrap())).unwrap();
     assert_eq!(errno(fs::File::open(&file)), libc::ESTALE);
-    let events = mount.status()["events"].clone();
     let name = file.file_name().unwrap().to_str().unwrap();
-    let event = events.as_array().unwrap().iter().find(|e| e.to_string().contains(name));
-    assert!(event.is_some_and(|e| e["hint"].as_str().is_some_and(|h| !h.is_empty())), "{events}");
+    eventually("the event says what to do", || {
+        let status = mount.status();
+        let event = status["events"].as_array().unwrap().iter().find(|e| e.to_string().contains(name)).cloned();
+        event.is_some_and(|e| e["code"] == "CLEANED_UNDER_READER" && e["hint"].as_str().is_some_and(|h| !h.is_empty()))
+    });
     // The rest of the partition is not affected.
     assert!(names(file.parent().unwrap()).contains(name));
 }
