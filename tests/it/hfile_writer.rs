@@ -1,5 +1,5 @@
-//! Writes HFiles for tests, as both generations of Hudi's writers do: the tables at hand have only small ones, with an index
-//! of one level.
+//! Writes HFiles for tests, as the generations of Hudi's writers do: the tables at hand have only small ones, with an index of
+//! one level.
 
 use std::io::Write;
 
@@ -10,6 +10,8 @@ pub enum Generation {
     HBase,
     /// Hudi's own since 1.1: no checksums, rows in the index.
     Native,
+    /// The first builds of Hudi's own: rows in the cells too, and no word of the versions that follow them.
+    FirstNative,
 }
 
 /// How to write.
@@ -33,7 +35,7 @@ impl HFileWriter {
         let mut first: Option<Vec<u8>> = None;
         for (row, value) in cells {
             first.get_or_insert_with(|| row.clone());
-            open.extend(cell(row, value));
+            open.extend(self.cell(row, value));
             if open.len() >= self.block_size {
                 let entry = self.block(&mut out, b"DATABLK*", &std::mem::take(&mut open));
                 leaf.push((first.take().unwrap(), entry.0, entry.1));
@@ -85,11 +87,10 @@ impl HFileWriter {
         self.block(&mut out, b"IDXROOT2", &[]);
         let info_at = out.len() as u64;
         let last = cells.last().map(|(row, _)| self.index_key(row)).unwrap_or_default();
-        let info = [
-            pair(b"hfile.LASTKEY", &last),
-            pair(b"KEY_VALUE_VERSION", &[0, 0, 0, 1]),
-            pair(b"schema", schema.as_bytes()),
-        ];
+        let mut info = vec![pair(b"hfile.LASTKEY", &last), pair(b"schema", schema.as_bytes())];
+        if self.generation != Generation::FirstNative {
+            info.push(pair(b"KEY_VALUE_VERSION", &[0, 0, 0, 1]));
+        }
         self.block(&mut out, b"FILEINF2", &[b"PBUF".to_vec(), delimited(&info.concat())].concat());
         let fields = [
             (1, info_at),
@@ -107,10 +108,18 @@ impl HFileWriter {
         out
     }
 
+    fn cell(&self, row: &[u8], value: &[u8]) -> Vec<u8> {
+        let key = match self.generation {
+            Generation::FirstNative => self.index_key(row),
+            _ => cell_key(row),
+        };
+        [&(key.len() as i32).to_be_bytes(), &(value.len() as i32).to_be_bytes()[..], &key, value, &[0]].concat()
+    }
+
     fn index_key(&self, row: &[u8]) -> Vec<u8> {
         match self.generation {
             Generation::HBase => cell_key(row),
-            Generation::Native => [&(row.len() as i16).to_be_bytes(), row].concat(),
+            Generation::Native | Generation::FirstNative => [&(row.len() as i16).to_be_bytes(), row].concat(),
         }
     }
 
@@ -148,7 +157,7 @@ impl HFileWriter {
         block.extend(stored);
         let checksums: Vec<u8> = match self.generation {
             Generation::HBase => block.chunks(16384).flat_map(|c| crc32c(c).to_be_bytes()).collect(),
-            Generation::Native => vec![0; sums],
+            Generation::Native | Generation::FirstNative => vec![0; sums],
         };
         block.extend(checksums);
         let at = (out.len() as u64, block.len() as u32);
@@ -159,11 +168,6 @@ impl HFileWriter {
 
 fn cell_key(row: &[u8]) -> Vec<u8> {
     [&(row.len() as i16).to_be_bytes(), row, &[0], &i64::MAX.to_be_bytes(), &[4]].concat()
-}
-
-fn cell(row: &[u8], value: &[u8]) -> Vec<u8> {
-    let key = cell_key(row);
-    [&(key.len() as i32).to_be_bytes(), &(value.len() as i32).to_be_bytes()[..], &key, value, &[0]].concat()
 }
 
 fn varint(mut value: u64) -> Vec<u8> {

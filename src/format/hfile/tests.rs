@@ -6,7 +6,7 @@ use writer::{Generation, HFileWriter};
 #[path = "../../../tests/it/hfile_writer.rs"]
 mod writer;
 
-const GENERATIONS: [Generation; 2] = [Generation::HBase, Generation::Native];
+const GENERATIONS: [Generation; 3] = [Generation::HBase, Generation::Native, Generation::FirstNative];
 
 fn cells(count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     (0..count).map(|i| (format!("row-{:06}", i * 2).into_bytes(), format!("value {i}").into_bytes())).collect()
@@ -16,7 +16,7 @@ fn open(bytes: &[u8]) -> Result<HFile<Bytes>> {
     HFile::open(Bytes::copy_from_slice(bytes))
 }
 
-/// Every way of writing: both generations, with and without gzip, one to four index levels.
+/// Every way of writing: all generations, with and without gzip, one to four index levels.
 fn writers() -> Vec<HFileWriter> {
     let mut all = Vec::new();
     for generation in GENERATIONS {
@@ -130,7 +130,7 @@ fn hadoop_numbers() {
 proptest! {
     #[test]
     fn any_change_is_an_answer_or_an_error(
-        writer in 0usize..20,
+        writer in 0usize..30,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
         truncate in any::<bool>(),

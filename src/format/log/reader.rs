@@ -21,6 +21,10 @@ const SCAN_LEN: u64 = 1 << 20;
 /// Largest header accepted, bytes: it holds a schema, and positions of the block's records.
 const HEADER_LEN_MAX: u64 = 64 << 20;
 
+/// Corrupt blocks of one file that are passed over. Each stands for a writer that died; a file made of nothing else could
+/// cost a search each.
+const CORRUPT_MAX: u32 = 1000;
+
 /// Walks over the blocks of a log file.
 #[derive(Debug)]
 pub struct LogReader<S> {
@@ -28,12 +32,13 @@ pub struct LogReader<S> {
     at: u64,
     window: Bytes,
     window_at: u64,
+    corrupt: u32,
 }
 
 impl<S: ByteSource> LogReader<S> {
     /// At the start of the file.
     pub fn new(source: S) -> Self {
-        LogReader { source, at: 0, window: Bytes::new(), window_at: 0 }
+        LogReader { source, at: 0, window: Bytes::new(), window_at: 0, corrupt: 0 }
     }
 
     /// The next block; `None` at the end.
@@ -112,6 +117,12 @@ impl<S: ByteSource> LogReader<S> {
 
     /// Everything from the magic at `offset` up to the next one.
     fn corrupt_block(&mut self, offset: u64) -> Result<LogBlock> {
+        self.corrupt += 1;
+        if self.corrupt > CORRUPT_MAX {
+            return Err(Error::corrupt(format!(
+                "more than {CORRUPT_MAX} damaged log blocks, the next at byte {offset}"
+            )));
+        }
         let content_offset = offset + MAGIC_LEN;
         let mut at = content_offset;
         let end = loop {

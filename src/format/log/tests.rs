@@ -153,6 +153,14 @@ fn what_follows_a_block_must_be_a_block() {
 }
 
 #[test]
+fn a_file_of_magics_is_given_up() {
+    let bytes = b"#HUDI#".repeat(100_000);
+    let start = Instant::now();
+    assert!(read(&bytes).unwrap_err().message().contains("more than 1000 damaged"));
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
 fn a_magic_across_two_pieces_of_the_search_is_found() {
     let whole = block(1, &[(0, "001")], b"");
     for shift in 0..8 {
