@@ -11,6 +11,9 @@ pub trait Handler: Send + Sync + 'static {
     /// The whole state.
     fn status(&self) -> Status;
 
+    /// Every metric, in the Prometheus text format.
+    fn metrics(&self) -> String;
+
     /// Every table, by name.
     fn tables(&self) -> Tables;
 

@@ -162,8 +162,6 @@ label! {
         Footer = "footer",
         /// Loaded partitions.
         Partition = "partition",
-        /// Views as of an instant.
-        View = "view",
     }
 }
 

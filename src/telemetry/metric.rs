@@ -244,7 +244,7 @@ metrics! {
     Histogram FUSE_DURATION<FuseOp> = "hudifs_fuse_request_duration_seconds", Seconds, "Time from a FUSE request's arrival to its answer.";
     Counter FUSE_READ_BYTES<()> = "hudifs_fuse_read_bytes_total", Bytes, "Bytes returned by the daemon to FUSE reads; passthrough reads do not pass here.";
     Counter FUSE_OPENS<OpenMode> = "hudifs_fuse_opens_total", Count, "Files opened, by how they are served.";
-    Gauge OPEN_FILES<OpenMode> = "hudifs_open_files", Count, "Files open now, by how they are served.";
+    Gauge OPEN_FILES<()> = "hudifs_open_files", Count, "Files that are open now.";
     Gauge INODES<()> = "hudifs_inodes", Count, "Inodes that the kernel knows.";
     Counter NOTIFICATIONS<Notification> = "hudifs_kernel_notifications_total", Count, "Invalidations sent to the kernel.";
     Counter STORAGE_REQUESTS<StorageOp> = "hudifs_storage_requests_total", Count, "Calls to the store.";
@@ -346,23 +346,23 @@ mod tests {
 
     #[test]
     fn export_is_cumulative_and_counts_what_was_recorded() {
-        let before = STORAGE_DURATION.count(StorageOp::ListFlat);
-        STORAGE_DURATION.observe(StorageOp::ListFlat, Duration::from_micros(50));
-        STORAGE_DURATION.observe(StorageOp::ListFlat, Duration::from_secs(60));
-        STORAGE_RETRIES.add(StorageOp::ListFlat, 3);
+        let before = FUSE_DURATION.count(FuseOp::Access);
+        FUSE_DURATION.observe(FuseOp::Access, Duration::from_micros(50));
+        FUSE_DURATION.observe(FuseOp::Access, Duration::from_secs(60));
+        FUSE_ERRORS.add((FuseOp::Access, Errno::Eacces), 3);
         let text = export();
         let value = |series: &str| -> f64 {
             let line = text.lines().find(|l| l.starts_with(series)).unwrap_or_else(|| panic!("no {series}"));
             line.rsplit(' ').next().unwrap().parse().unwrap()
         };
-        let bucket = |le: &str| {
-            value(&format!("hudifs_storage_request_duration_seconds_bucket{{op=\"list_flat\",le=\"{le}\"}}"))
-        };
+        let bucket =
+            |le: &str| value(&format!("hudifs_fuse_request_duration_seconds_bucket{{op=\"access\",le=\"{le}\"}}"));
         assert!(bucket("0.0001") >= 1.0);
-        assert!(bucket("+Inf") >= bucket("30") + 1.0);
-        assert_eq!(bucket("+Inf"), value("hudifs_storage_request_duration_seconds_count{op=\"list_flat\"}"));
-        assert!(value("hudifs_storage_request_duration_seconds_count{op=\"list_flat\"}") >= before as f64 + 2.0);
-        assert!(value("hudifs_storage_retries_total{op=\"list_flat\"}") >= 3.0);
+        assert!(bucket("+Inf") > bucket("30"));
+        let count = value("hudifs_fuse_request_duration_seconds_count{op=\"access\"}");
+        assert_eq!(bucket("+Inf"), count);
+        assert!(count >= before as f64 + 2.0);
+        assert!(value("hudifs_fuse_errors_total{op=\"access\",errno=\"EACCES\"}") >= 3.0);
         assert!(value("hudifs_resident_memory_bytes") > 1e6);
     }
 }

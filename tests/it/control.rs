@@ -402,6 +402,9 @@ mod endless {
         fn status(&self) -> Status {
             panic!("a mistake on purpose")
         }
+        fn metrics(&self) -> String {
+            panic!("a mistake on purpose")
+        }
         fn tables(&self) -> Tables {
             Tables { tables: Vec::new() }
         }

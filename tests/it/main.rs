@@ -22,6 +22,7 @@ mod metadata;
 mod metadata_writer;
 mod mount;
 mod mounted;
+mod observability;
 mod order;
 mod semantics;
 mod servers;

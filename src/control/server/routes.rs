@@ -160,8 +160,8 @@ async fn unpin(State(shared): State<Shared>, path: Result<Path<String>, PathReje
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn metrics() -> Answer {
-    let export = blocking(|| Ok(metric::export())).await?;
+async fn metrics(State(shared): State<Shared>) -> Answer {
+    let export = blocking(move || Ok(shared.handler.metrics())).await?;
     Ok(text("text/plain; version=0.0.4; charset=utf-8", export))
 }
 

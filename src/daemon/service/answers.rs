@@ -22,6 +22,10 @@ impl Handler for Service {
         self.status_of(None)
     }
 
+    fn metrics(&self) -> String {
+        self.export_metrics()
+    }
+
     fn tables(&self) -> Tables {
         Tables { tables: self.entries().iter().map(|e| self.table_status(e)).collect() }
     }

@@ -4,8 +4,7 @@ use super::{Entry, Service, Watched, passthrough};
 use crate::control::types::{Memory, Pin, Status, TableStatus, TimelineQuery};
 use crate::format::properties::TableType;
 use crate::fs::{self, Host, VirtualFile};
-use crate::telemetry::label::TableState;
-use crate::telemetry::{event, metric};
+use crate::telemetry::{Cache, TableState, event, metric};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +37,18 @@ impl Service {
             pins: self.pin_list().into_iter().filter(|p| only.is_none_or(|o| o.name == p.table)).collect(),
             events: events.collect(),
         }
+    }
+
+    /// Every metric, with the numbers that the filesystem keeps for itself.
+    pub(super) fn export_metrics(&self) -> String {
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        if let Some(mounted) = self.mounted.get() {
+            let stats = mounted.fs.stats();
+            metric::OPEN_FILES.set((), signed(stats.open_files));
+            metric::INODES.set((), signed(stats.inodes));
+            metric::CACHE_BYTES.set(Cache::Partition, signed(stats.partition_bytes));
+        }
+        metric::export()
     }
 
     /// One table's state.
@@ -92,7 +103,7 @@ impl Host for Service {
         let entries = self.entries();
         let entry = table.and_then(|path| entries.iter().find(|e| e.path.as_str() == path));
         match file {
-            VirtualFile::Metrics => metric::export().into_bytes(),
+            VirtualFile::Metrics => self.export_metrics().into_bytes(),
             VirtualFile::Status => document(&self.status_of(entry.map(|e| &**e))),
             VirtualFile::Timeline => match entry.map(|e| self.timeline_of(e, TimelineQuery::default())) {
                 Some(Ok(timeline)) => document(&timeline),
