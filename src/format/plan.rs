@@ -268,3 +268,33 @@ fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
 fn last_component(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn empty_files_are_plans_without_a_word() {
+        assert_eq!(CompactionPlan::parse(b"").unwrap(), CompactionPlan::default());
+        assert_eq!(RequestedReplace::parse(b"").unwrap().clustered, None);
+        assert!(Cleaned::parse(b"").unwrap().is_empty());
+        assert_eq!(undone_instants(b"").unwrap(), []);
+        assert_eq!(earliest_retained(b"").unwrap(), None);
+        assert_eq!(savepoint_comment(b"").unwrap(), None);
+        assert!(CompactionPlan::parse(b"{}").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let bytes = [&b"Obj\x01"[..], &bytes].concat();
+            let _ = CompactionPlan::parse(&bytes);
+            let _ = RequestedReplace::parse(&bytes);
+            let _ = Cleaned::parse(&bytes);
+            let _ = undone_instants(&bytes);
+            let _ = earliest_retained(&bytes);
+            let _ = savepoint_comment(&bytes);
+        }
+    }
+}

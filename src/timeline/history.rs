@@ -101,7 +101,11 @@ fn read(storage: &dyn Storage, folder: &TablePath) -> Result<History> {
         .map_err(|e| Error::corrupt(format!("manifest {version} is not JSON of a manifest: {e}")).with_source(e))?;
     for file in manifest.files {
         let path = folder.join(&file.file_name)?;
-        read_file(storage, &path, &mut history).map_err(|e| e.context(&file.file_name))?;
+        let times = read_file_guarded(storage, &path).map_err(|e| e.context(&file.file_name))?;
+        for (time, completion) in times {
+            // An instant that was archived without a completion time completed when it was requested, as in Hudi.
+            history.completions.entry(time).or_insert(completion.unwrap_or(time));
+        }
     }
     Ok(history)
 }
@@ -125,7 +129,18 @@ fn newest_version(storage: &dyn Storage, folder: &TablePath) -> Result<Option<u6
     Ok(entries.iter().filter_map(|e| e.name.strip_prefix("manifest_")?.parse().ok()).max())
 }
 
-fn read_file(storage: &dyn Storage, path: &TablePath, history: &mut History) -> Result<()> {
+/// Requested and completion times of one file.
+type Times = Vec<(InstantTime, Option<InstantTime>)>;
+
+/// The Parquet library panics over some damaged footers (negative lengths, for one); here that is a damaged file like others.
+fn read_file_guarded(storage: &dyn Storage, path: &TablePath) -> Result<Times> {
+    let read = std::panic::AssertUnwindSafe(|| read_file(storage, path));
+    std::panic::catch_unwind(read)
+        .unwrap_or_else(|_| Err(Error::corrupt("cannot be read as Parquet: its footer or a page makes no sense")))
+}
+
+fn read_file(storage: &dyn Storage, path: &TablePath) -> Result<Times> {
+    let mut found = Vec::new();
     let bad = |e: ParquetError| Error::corrupt(format!("cannot be read as Parquet: {e}")).with_source(e);
     let reader = SerializedFileReader::new(Ranges(storage.open(path, None)?)).map_err(bad)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
@@ -138,13 +153,9 @@ fn read_file(storage: &dyn Storage, path: &TablePath, history: &mut History) -> 
         let group = reader.get_row_group(group).map_err(bad)?;
         let times = read_column(group.get_column_reader(time).map_err(bad)?)?;
         let completions = read_column(group.get_column_reader(completion).map_err(bad)?)?;
-        for (time, completion) in times.into_iter().zip(completions) {
-            let Some(time) = time else { continue };
-            // An instant that was archived without a completion time completed when it was requested, as in Hudi.
-            history.completions.entry(time).or_insert(completion.unwrap_or(time));
-        }
+        found.extend(times.into_iter().zip(completions).filter_map(|(time, completion)| Some((time?, completion))));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// One column of instant times, `None` for null.
