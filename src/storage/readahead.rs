@@ -124,7 +124,7 @@ mod tests {
             let advice = state.on_read(at, MIB, size, BOUNDS);
             if !advice.ahead.is_empty() {
                 assert!(advice.ahead.start == covered.max(at + MIB), "{advice:?} after {covered}");
-                assert!(advice.ahead.end - (at + MIB) <= (at.max(128 * KIB)).min(BOUNDS.max), "{advice:?} at {at}");
+                assert!(advice.ahead.end - (at + MIB) <= at.clamp(128 * KIB, BOUNDS.max), "{advice:?} at {at}");
                 covered = advice.ahead.end;
             }
             assert!(covered.max(at + MIB) <= size);

@@ -7,11 +7,14 @@ use hudifs::{ErrorKind, Result};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+type Put = Box<dyn Fn(&str, Bytes) + Send + Sync>;
+type Remove = Box<dyn Fn(&str) + Send + Sync>;
+
 /// A store to test and the way to write to it behind its back.
 pub struct Subject {
     pub store: Arc<dyn Storage>,
-    pub put: Box<dyn Fn(&str, Bytes) + Send + Sync>,
-    pub remove: Box<dyn Fn(&str) + Send + Sync>,
+    pub put: Put,
+    pub remove: Remove,
     _dir: Option<tempfile::TempDir>,
 }
 
@@ -111,6 +114,7 @@ on_every_store!(
     another_size_is_stale_at_the_open,
     a_replaced_file_never_mixes_bytes,
     a_truncated_file_is_never_padded,
+    readers_beside_a_writer_see_one_version_each,
     tables_are_found_below_a_folder,
 );
 
@@ -310,6 +314,48 @@ fn a_truncated_file_is_never_padded(s: &Subject) {
         Ok(got) => assert_eq!(got, pattern(1, 1 << 20).slice(500_000..501_000)),
         Err(e) => assert_eq!(e.kind(), ErrorKind::Stale, "{e}"),
     }
+}
+
+fn readers_beside_a_writer_see_one_version_each(s: &Subject) {
+    // Two of three have the same size.
+    let versions: Vec<Bytes> = (0..15).map(|i| pattern(100 + i, (1 << 20) + 7 * usize::from(i % 3 == 0))).collect();
+    (s.put)("f", versions[0].clone());
+    let writing = std::sync::atomic::AtomicBool::new(true);
+    let served = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for reader in 0..4usize {
+            let (versions, writing, served) = (&versions, &writing, &served);
+            scope.spawn(move || {
+                let mut at = reader * 54321;
+                while writing.load(std::sync::atomic::Ordering::SeqCst) {
+                    let file = s.store.open(&path("f"), None).unwrap();
+                    let mut version = None;
+                    for _ in 0..6 {
+                        at = (at + 271_828) % (1 << 20);
+                        match read(&file, at as u64, 100_000) {
+                            Err(e) => assert_eq!(e.kind(), ErrorKind::Stale, "{e}"),
+                            Ok(got) => {
+                                let is = versions.iter().position(|v| {
+                                    v.len() as u64 == file.size()
+                                        && v[at..].starts_with(&got)
+                                        && at + got.len() == v.len().min(at + 100_000)
+                                });
+                                let is = is.unwrap_or_else(|| panic!("bytes of no version at {at}"));
+                                assert_eq!(*version.get_or_insert(is), is, "two versions in one open file");
+                                served.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        for version in &versions {
+            (s.put)("f", version.clone());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        writing.store(false, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert!(served.into_inner() > 20);
 }
 
 fn tables_are_found_below_a_folder(s: &Subject) {
