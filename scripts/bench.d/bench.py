@@ -168,6 +168,41 @@ print(len(hudi.HudiTableBuilder.from_base_uri(sys.argv[1]).build().get_file_slic
 """
 
 
+def add_metadata_table(base, name):
+    """Java Hudi builds it, through Spark; False where that cannot be had."""
+    lib = f". {ROOT}/scripts/lib.sh; spark_python"
+    python = subprocess.run(["bash", "-c", lib], stdout=subprocess.PIPE, text=True)
+    if python.returncode != 0:
+        print("SKIPPED: no Spark on this machine, so no metadata table")
+        return False
+    start = time.perf_counter()
+    script = f"{ROOT}/scripts/bench.d/with_metadata.py"
+    subprocess.run([python.stdout.strip(), script, base], env={**os.environ, "TABLE_NAME": name}, check=True, timeout=1800)
+    print(f"(Java Hudi built the metadata table in {time.perf_counter() - start:.0f} s, Spark's start included)")
+    return True
+
+
+def bench_metadata(work, small):
+    base, _ = listing_table(work, 100 if small else 1000, 100 if small else 1000, 20)
+    if not add_metadata_table(base, "listing"):
+        return
+    partition = sorted(n for n in os.listdir(base) if n.startswith("dt="))[7]
+    wall, memory = measured([HUDIFS, "files", base, "--partition", partition, "--listing", "metadata-table"])
+    row("one partition from a cold start, metadata table", wall)
+    if IS_ROOT:
+        cold()
+    with Mount(base, "--listing", "metadata-table") as m:
+        row("mount ready, metadata table", m.ready_s, goal="1 s")
+        start = time.perf_counter()
+        first = len(os.listdir(f"{m.dir}/{partition}"))
+        row(f"first ls of one partition ({first} files)", time.perf_counter() - start, goal="0.05 s")
+        row("ls -lR", timed(["ls", "-lR", m.dir]))
+        row("resident memory after ls -lR", m.rss_mb(), goal="300 MB for a million", unit="MB")
+    for listing in ("metadata-table", "storage"):
+        wall, memory = measured([HUDIFS, "files", base, "--listing", listing])
+        row(f"all file slices, {listing}: {memory:.0f} MB", wall)
+
+
 def bench_resolve(work, small):
     base, _ = listing_table(work, 50 if small else 1000, 100, 200)
     peer = [sys.executable, "-c", PEER, base]
@@ -206,7 +241,7 @@ def bench_s3(work, small):
 
 
 SECTIONS = {"io": bench_io, "duckdb": bench_duckdb, "listing": bench_listing, "resolve": bench_resolve,
-            "visible": bench_visible, "s3": bench_s3}
+            "metadata": bench_metadata, "visible": bench_visible, "s3": bench_s3}
 
 
 def main():
