@@ -259,3 +259,42 @@ impl Hasher for Spread {
         self.0 = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> impl FnOnce(u64) -> Place {
+        |_| Place::Failed
+    }
+
+    #[test]
+    fn things_with_one_number_get_different_ones_and_keep_them() {
+        let mut nodes = Nodes::default();
+        let number = |check| Number { ino: 1 << 40, check };
+        let inos: Vec<u64> = (0..5).map(|check| nodes.claim_place(number(check), ROOT, place()).0).collect();
+        assert_eq!(inos[0], 1 << 40, "the first has its own");
+        let distinct: HashSet<_> = inos.iter().collect();
+        assert_eq!(distinct.len(), 5);
+        for (check, ino) in (0..).zip(&inos) {
+            assert_eq!(nodes.peek(number(check)), *ino);
+            assert_eq!(nodes.claim_place(number(check), ROOT, place()).0, *ino);
+        }
+        // When the first is forgotten, the others stay where the kernel knows them, and nobody takes a number in use.
+        nodes.forget(inos[0], 2);
+        assert!(nodes.place(inos[0]).is_none());
+        for (check, ino) in (1..).zip(&inos[1..]) {
+            assert_eq!(nodes.peek(number(check)), *ino);
+        }
+        assert!(!inos[1..].contains(&nodes.claim_place(number(77), ROOT, place()).0));
+    }
+
+    #[test]
+    fn the_root_cannot_be_forgotten() {
+        let mut nodes = Nodes::default();
+        nodes.set_root(Place::Failed);
+        nodes.forget(ROOT, u64::MAX);
+        assert!(nodes.place(ROOT).is_some());
+        nodes.forget(12345, 1);
+    }
+}

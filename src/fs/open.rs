@@ -114,8 +114,7 @@ impl Opens {
     /// The attributes of an inode that is open.
     pub fn attr(&self, ino: u64) -> Option<Attr> {
         let cell = lock(&self.inodes).open.get(&ino)?.cell.clone();
-        let attr = lock(&cell).as_ref().map(|f| f.attr);
-        attr
+        lock(&cell).as_ref().map(|f| f.attr)
     }
 
     /// Stored paths of a table's open files.

@@ -96,10 +96,11 @@ impl TableFs {
         let mut dirs: Vec<Arc<Dir>> = Vec::new();
         for (ino, place) in lock(&self.nodes).places() {
             match place {
-                Place::Dir(dir) if Arc::ptr_eq(&dir.part.state, state) => {
-                    if touched.as_ref().is_none_or(|t| t.contains(&dir.part.path)) {
-                        dirs.push(dir.clone());
-                    }
+                Place::Dir(dir)
+                    if Arc::ptr_eq(&dir.part.state, state)
+                        && touched.as_ref().is_none_or(|t| t.contains(&dir.part.path)) =>
+                {
+                    dirs.push(dir.clone());
                 }
                 Place::Latest(s) | Place::Moments(s) | Place::Hudifs(Some(s)) if Arc::ptr_eq(s, state) => {
                     told.inodes.push(ino);

@@ -18,10 +18,11 @@ const SOURCE: &str = "user.hudi.source";
 impl TableFs {
     /// The value of an extended attribute.
     pub fn getxattr(&self, ino: u64, name: &OsStr, wait: Wait) -> Result<Vec<u8>, Fault> {
-        // `ls -l` asks for access control lists and labels of each file: answered before anything is looked up.
         let Some(name) = name.to_str().filter(|n| n.starts_with("user.hudi.")) else {
-            let acl = name.to_str().is_some_and(|n| n.starts_with("system."));
-            return Err(if acl { Fault::Errno(libc::EOPNOTSUPP) } else { Fault::NO_DATA });
+            // `ls -l` asks for a label and an access control list of each file, unless it is told that there are none at
+            // all: then it asks for those of the first file only.
+            let kind = name.to_str().is_some_and(|n| n.starts_with("system.") || n.starts_with("security."));
+            return Err(if kind { Fault::Errno(libc::EOPNOTSUPP) } else { Fault::NO_DATA });
         };
         let place = lock(&self.nodes).place(ino).map(|(place, _)| place);
         if let Some(place) = place {
