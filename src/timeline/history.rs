@@ -84,7 +84,8 @@ impl Timeline {
         if let Some(history) = self.0.contents.history() {
             return Ok(history);
         }
-        let folder = self.root().join(&self.config().history_folder())?;
+        let outside = |e: Error| Error::corrupt(e.message()).context("history folder");
+        let folder = self.root().join(&self.config().history_folder()).map_err(outside)?;
         let history = read(storage, &folder).map_err(|e| e.context(format!("history {folder}")))?;
         let history = Arc::new(history);
         self.0.contents.keep_history(&history);
@@ -100,7 +101,8 @@ fn read(storage: &dyn Storage, folder: &TablePath) -> Result<History> {
     let manifest: Manifest = serde_json::from_slice(&manifest)
         .map_err(|e| Error::corrupt(format!("manifest {version} is not JSON of a manifest: {e}")).with_source(e))?;
     for file in manifest.files {
-        let path = folder.join(&file.file_name)?;
+        let outside = |e: Error| Error::corrupt(e.message()).context(format!("manifest {version}"));
+        let path = folder.join(&file.file_name).map_err(outside)?;
         let times = read_file_guarded(storage, &path).map_err(|e| e.context(&file.file_name))?;
         for (time, completion) in times {
             // An instant that was archived without a completion time completed when it was requested, as in Hudi.

@@ -5,7 +5,7 @@
 
 use super::content::Contents;
 use super::{Inner, Timeline};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, InstantTime, State};
 use crate::format::properties::TableConfig;
 use crate::storage::{EntryKind, Storage, TablePath};
@@ -17,7 +17,9 @@ pub(super) fn load(
     config: &TableConfig,
     before: Option<&Timeline>,
 ) -> Result<Timeline> {
-    let folder = root.join(&config.timeline_folder())?;
+    // The properties may name the folder, and must not lead out of the table.
+    let folder =
+        root.join(&config.timeline_folder()).map_err(|e| Error::corrupt(e.message()).context("timeline folder"))?;
     let entries = match storage.list(&folder) {
         Ok(entries) => entries,
         // Object stores have no empty folders, and a table may have no instant yet.

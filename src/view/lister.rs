@@ -6,7 +6,7 @@
 //! Format: docs/format.md, "Partitions".
 
 use super::{ListedFile, Lister};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::PARTITION_METADATA;
 use crate::format::properties::TableConfig;
 use crate::storage::{DirEntry, EntryKind, Storage, TablePath};
@@ -17,6 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const THREADS: usize = 4;
 /// Deepest folder looked into: a path of that many components is no partition.
 const DEPTH_MAX: usize = 64;
+/// Folders that are no partitions looked into, at most: two links to a folder above them already make a tree without end.
+const FOLDERS_MAX: usize = 1_000_000;
 const META_FOLDER: &str = ".hoodie";
 
 /// Lists by asking the store.
@@ -65,7 +67,7 @@ impl Lister for StorageLister {
     fn partitions(&self) -> Result<Vec<TablePath>> {
         let mut found = match self.partitions_of_flat_listing() {
             Some(found) => found?,
-            None => walk(&*self.storage, &self.root)?,
+            None => walk(&*self.storage, &self.root, FOLDERS_MAX)?,
         };
         if found.is_empty() && !self.partitioned {
             found.insert(String::new());
@@ -102,18 +104,20 @@ struct Walk {
     waiting: Vec<TablePath>,
     busy: usize,
     partitions: BTreeSet<String>,
-    failed: Option<crate::error::Error>,
+    /// Folders that turned out to be no partitions.
+    folders: usize,
+    failed: Option<Error>,
 }
 
 /// Looks into folders from the root down, several at once.
-fn walk(storage: &dyn Storage, root: &TablePath) -> Result<BTreeSet<String>> {
+fn walk(storage: &dyn Storage, root: &TablePath, folders_max: usize) -> Result<BTreeSet<String>> {
     let state = Mutex::new(Walk { waiting: vec![root.clone()], ..Walk::default() });
     let changed = Condvar::new();
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
-            scope.spawn(|| work(storage, root, &state, &changed));
+            scope.spawn(|| work(storage, root, folders_max, &state, &changed));
         }
-        work(storage, root, &state, &changed);
+        work(storage, root, folders_max, &state, &changed);
     });
     let walk = state.into_inner().unwrap_or_else(PoisonError::into_inner);
     match walk.failed {
@@ -122,7 +126,7 @@ fn walk(storage: &dyn Storage, root: &TablePath) -> Result<BTreeSet<String>> {
     }
 }
 
-fn work(storage: &dyn Storage, root: &TablePath, state: &Mutex<Walk>, changed: &Condvar) {
+fn work(storage: &dyn Storage, root: &TablePath, folders_max: usize, state: &Mutex<Walk>, changed: &Condvar) {
     let mut guard = lock(state);
     loop {
         if guard.failed.is_some() || (guard.waiting.is_empty() && guard.busy == 0) {
@@ -140,13 +144,22 @@ fn work(storage: &dyn Storage, root: &TablePath, state: &Mutex<Walk>, changed: &
         guard.busy -= 1;
         match looked {
             Ok((partition, below)) => {
+                guard.folders += usize::from(partition.is_none());
                 guard.partitions.extend(partition);
                 guard.waiting.extend(below);
+                if guard.folders > folders_max {
+                    guard.failed = Some(too_many(folders_max, &folder));
+                }
             }
             Err(e) => guard.failed = Some(e),
         }
         changed.notify_all();
     }
+}
+
+fn too_many(folders_max: usize, last: &TablePath) -> Error {
+    Error::unsupported(format!("more than {folders_max} folders without partition metadata, {last} the last of them"))
+        .with_hint("look for links to a folder above them, or for a tree of other files below the table's base")
 }
 
 fn lock(state: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
@@ -175,4 +188,25 @@ fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Res
     let folders = entries.iter().filter(|e| e.kind == EntryKind::Dir && e.name != META_FOLDER);
     // A folder whose name cannot stand in a path cannot be a partition either.
     Ok((partition, folders.filter_map(|e| folder.join(&e.name).ok()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::LocalStorage;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_to_folders_above_end_the_walk() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b/p")).unwrap();
+        std::fs::write(dir.path().join("a/b/p").join(PARTITION_METADATA), b"").unwrap();
+        let storage = LocalStorage::new(dir.path()).unwrap();
+        assert_eq!(walk(&storage, &TablePath::root(), 500).unwrap().len(), 1);
+        symlink("..", dir.path().join("a/b/up")).unwrap();
+        symlink("..", dir.path().join("a/b/up2")).unwrap();
+        let error = walk(&storage, &TablePath::root(), 500).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("more than 500 folders"), "{error}");
+    }
 }

@@ -263,3 +263,25 @@ fn a_refresh_keeps_what_is_known() {
     let other = grown.reload(&*storage).unwrap();
     assert_eq!(replaced(&other).unwrap_err().kind(), ErrorKind::Corrupt);
 }
+
+#[test]
+fn folders_that_lead_out_of_the_table() {
+    for line in ["hoodie.timeline.path=../../elsewhere", "hoodie.timeline.path=/etc", "hoodie.timeline.path=a//b"] {
+        let table = Built::new(8);
+        table.property(line);
+        let config = load_config(&*table.storage(), &TablePath::root()).unwrap();
+        let error = Timeline::load(&*table.storage(), &TablePath::root(), &config).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{line}");
+        assert!(error.message().contains("timeline folder"), "{error}");
+    }
+    for (file, content) in [("_version_", "1"), ("manifest_1", r#"{"files":[{"fileName":"../../../../etc/passwd"}]}"#)]
+    {
+        let table = Built::new(8);
+        table.instant("20240101000000000_20240101000000001.commit", "");
+        table.file(".hoodie/timeline/history/_version_", b"1");
+        table.file(&format!(".hoodie/timeline/history/{file}"), content.as_bytes());
+        let timeline = table.timeline();
+        let error = timeline.completion_time(&*table.storage(), time("001")).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound), "{error}");
+    }
+}
