@@ -14,6 +14,7 @@ import collections
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
@@ -159,6 +160,7 @@ def main():
     parser.add_argument("--tables", default="cow6,mor9mdt")
     args = parser.parse_args()
     multiprocessing.set_start_method("fork")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Report()
     for key in args.tables.split(","):
         with Scratch() as work:
