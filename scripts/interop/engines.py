@@ -12,6 +12,12 @@ def normal(count, ids, id_sum, ts_sum, amount):
     return (int(count), int(ids), int(id_sum or 0), int(ts_sum or 0), str(Decimal(amount or 0).quantize(Decimal("0.01"))))
 
 
+def total(answers):
+    """The answer about several disjoint parts, out of the answer about each."""
+    columns = list(zip(*answers))
+    return normal(*[sum(c) for c in columns[:4]], sum(map(Decimal, columns[4]))) if columns else normal(0, 0, 0, 0, 0)
+
+
 def duckdb(root):
     import duckdb as engine
 
