@@ -5,6 +5,7 @@
 
 use crate::common::{Unpacked, repo, unpack};
 use crate::golden::{listed, open};
+use hudifs::error::ErrorKind;
 use hudifs::format::instant::InstantTime;
 use hudifs::table::Listing;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -111,6 +112,41 @@ fn every_moment_shows_the_files_and_rows_that_spark_scanned() {
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 500, "only {compared} moments");
     println!("{compared} moments agree with Spark");
+}
+
+#[test]
+fn a_moment_whose_files_are_cleaned_is_refused_and_not_shown_in_part() {
+    let mut refused = 0;
+    for fixture in Fixture::all() {
+        let cleaned: Vec<Moment> = fixture.moments().into_iter().filter(|m| !m.complete).collect();
+        for listing in fixture.listings().iter().filter(|_| !cleaned.is_empty()) {
+            let table = open(&fixture.table.base(), *listing).unwrap();
+            for moment in &cleaned {
+                let snapshot = table.as_of(moment.as_of.as_deref().unwrap()).unwrap();
+                let mut found = Files::new();
+                let mut missed = Vec::new();
+                for partition in snapshot.partitions().unwrap().iter() {
+                    match snapshot.partition(partition) {
+                        Ok(view) => found.extend(view.listed().map(|f| {
+                            let path = snapshot.stored_path(partition, &f).unwrap();
+                            (path.to_string(), f.size().unwrap())
+                        })),
+                        Err(e) => {
+                            assert_eq!(e.kind(), ErrorKind::Stale, "{}: {e}", fixture.name);
+                            missed.push(format!("{partition}/"));
+                        }
+                    }
+                }
+                // What is not refused is whole.
+                let mut whole = moment.files.clone();
+                whole.retain(|path, _| !missed.iter().any(|p| path.starts_with(p.as_str())));
+                assert_eq!(found, whole, "{} by {listing:?} as of {:?}", fixture.name, moment.as_of);
+                assert!(!missed.is_empty(), "{} as of {:?}: nothing is refused", fixture.name, moment.as_of);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused >= 8, "only {refused} moments");
 }
 
 /// Rows that the footers of these files tell.
