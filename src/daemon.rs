@@ -38,6 +38,8 @@ pub struct DaemonSettings {
     pub directory: PathBuf,
     /// How the store is reached.
     pub storage: StorageOptions,
+    /// What the user would have the memory stay below, bytes; `storage` and `fs` have their shares of it.
+    pub memory_target_bytes: u64,
     /// Where files are listed from.
     pub listing: Listing,
     /// How the tree looks.

@@ -87,20 +87,28 @@ pub fn listing(args: &StoreArgs) -> Listing {
 pub fn mount(args: &MountArgs) -> Result<DaemonSettings> {
     let directory = absolute(&args.directory)?;
     // Parsing makes a bare path absolute and refuses what no store takes.
-    let uri = Location::parse(&args.uri)?.uri();
+    let location = Location::parse(&args.uri)?;
+    let uri = location.uri();
     if args.auto_unmount && !(args.allow_other || args.allow_root) {
         return Err(Error::invalid("--auto-unmount needs --allow-other or --allow-root")
             .with_hint("without them, unmount with `hudifs umount` or fusermount3 -u"));
     }
     let default = FsOptions::default();
-    let storage = storage_options(&args.store)?;
+    let mut storage = storage_options(&args.store)?;
+    let memory_target_bytes = storage.memory_target_bytes;
+    let mut for_partitions = memory_target_bytes;
+    if !matches!(location, Location::Local(_)) {
+        // Remote files need memory for their blocks; a local disk's are the kernel's to cache.
+        for_partitions /= 4;
+        storage.memory_target_bytes -= for_partitions;
+    }
     Ok(DaemonSettings {
         fs: FsOptions {
             uid: args.uid.unwrap_or(default.uid),
             gid: args.gid.unwrap_or(default.gid),
             file_mode: args.file_mode.unwrap_or(default.file_mode),
             dir_mode: args.dir_mode.unwrap_or(default.dir_mode),
-            memory_target: storage.memory_target_bytes,
+            memory_target: for_partitions,
             as_of: args.as_of.clone(),
             ..default
         },
@@ -128,6 +136,7 @@ pub fn mount(args: &MountArgs) -> Result<DaemonSettings> {
         watch: !args.poll,
         warehouse: args.warehouse,
         listing: listing(&args.store),
+        memory_target_bytes,
         storage,
         uri,
         directory,

@@ -13,6 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
@@ -21,6 +22,8 @@ const UNMOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A daemon that serves.
 pub struct Started {
+    runtime: Runtime,
+    signals: Signals,
     service: Arc<Service>,
     listener: UnixListener,
     socket: SocketFile,
@@ -66,6 +69,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
         storage: settings.storage.clone(),
         listing: settings.listing,
         as_of: settings.fs.as_of.clone(),
+        memory_target_bytes: Some(settings.memory_target_bytes),
         socket: Some(socket.clone()),
         log: Some(log),
     };
@@ -76,6 +80,9 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
     };
     let service = Arc::new(service.map_err(|error| StartFailure { error, table: true })?);
     let fs = tree(&service, settings).map_err(other)?;
+    // Before anything exists that a signal's default action would leave behind.
+    let runtime = runtime().map_err(other)?;
+    let signals = runtime.block_on(async { Signals::new() }).map_err(other)?;
     let listener = peer::bind(&socket).map_err(other)?;
     let socket = SocketFile(socket);
     let session = mount(&fs, settings).map_err(other)?;
@@ -88,7 +95,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
         took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         "mounted"
     );
-    Ok(Started { service, listener, socket, watcher })
+    Ok(Started { runtime, signals, service, listener, socket, watcher })
 }
 
 fn mount(fs: &Arc<TableFs>, settings: &DaemonSettings) -> Result<Session> {
@@ -112,17 +119,21 @@ fn tree(service: &Arc<Service>, settings: &DaemonSettings) -> Result<Arc<TableFs
     TableFs::single(table, host, settings.fs.clone())
 }
 
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(32)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(|e| Error::io("runtime", e))
+}
+
 impl Started {
     /// Serves until the end.
     fn serve(self) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .max_blocking_threads(32)
-            .thread_name("control")
-            .enable_all()
-            .build()
-            .map_err(|e| Error::io("runtime", e))?;
-        let result = runtime.block_on(attend(self));
+        let Started { runtime, signals, service, listener, socket, watcher } = self;
+        let result = runtime.block_on(attend(service, signals, listener, socket, watcher));
         // Requests that still run are abandoned: the mount is gone.
         runtime.shutdown_timeout(Duration::from_millis(500));
         result
@@ -130,17 +141,25 @@ impl Started {
 }
 
 /// Waits for the signals and for the end of the mount.
-async fn attend(started: Started) -> Result<()> {
-    let Started { service, listener, socket, watcher } = started;
+async fn attend(
+    service: Arc<Service>,
+    mut signals: Signals,
+    listener: UnixListener,
+    socket: SocketFile,
+    watcher: Watcher,
+) -> Result<()> {
     let (stop, stopped) = watch::channel(false);
     let handler: Arc<dyn Handler> = service.clone();
     let served = tokio::spawn(server::serve(listener, handler, server::Limits::default(), stopped));
-    let mut signals = Signals::new()?;
     let mut ended = wait_for_unmount(service.clone())?;
+    let mut result = Ok(());
     systemd::notify(&format!("READY=1\nSTATUS=serving {}", service.uri()));
     let by_signal = loop {
         tokio::select! {
-            _ = &mut ended => break false,
+            how = &mut ended => {
+                result = how.unwrap_or_else(|_| Err(Error::internal("nobody waits for the mount's end")));
+                break false;
+            }
             name = signals.next() => match name {
                 "SIGHUP" => reload(&service).await,
                 name => {
@@ -154,14 +173,17 @@ async fn attend(started: Started) -> Result<()> {
     drop(watcher);
     if by_signal {
         unmount(&service, &mut signals, &mut ended).await;
-    } else {
+    } else if result.is_ok() {
         tracing::info!("unmounted by somebody else");
     }
     let _ = stop.send(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), served).await;
     drop(socket);
-    tracing::info!("ended");
-    Ok(())
+    match &result {
+        Ok(()) => tracing::info!("ended"),
+        Err(error) => tracing::error!("the mount ended: {error}"),
+    }
+    result
 }
 
 async fn reload(service: &Arc<Service>) {
@@ -175,7 +197,7 @@ async fn reload(service: &Arc<Service>) {
 }
 
 /// Unmounts, with patience while the mount is in use; a second signal ends the patience.
-async fn unmount(service: &Arc<Service>, signals: &mut Signals, ended: &mut oneshot::Receiver<()>) {
+async fn unmount(service: &Arc<Service>, signals: &mut Signals, ended: &mut oneshot::Receiver<Result<()>>) {
     let limit = Instant::now() + UNMOUNT_PATIENCE;
     loop {
         match try_unmount(service, false).await {
@@ -210,13 +232,11 @@ async fn try_unmount(service: &Arc<Service>, lazy: bool) -> Result<()> {
 }
 
 /// A thread that waits for the mount's end, however it comes.
-fn wait_for_unmount(service: Arc<Service>) -> Result<oneshot::Receiver<()>> {
+fn wait_for_unmount(service: Arc<Service>) -> Result<oneshot::Receiver<Result<()>>> {
     let (tell, ended) = oneshot::channel();
     let wait = move || {
-        if let Some(Some(Err(error))) = service.session().map(|session| session.wait(None)) {
-            tracing::error!("the mount ended: {error}");
-        }
-        let _ = tell.send(());
+        // Without a time limit, waiting ends with a result only.
+        let _ = tell.send(service.session().and_then(|session| session.wait(None)).unwrap_or(Ok(())));
     };
     std::thread::Builder::new().name("unmounted".to_owned()).spawn(wait).map_err(|e| Error::io("thread", e))?;
     Ok(ended)

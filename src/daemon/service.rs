@@ -31,6 +31,8 @@ pub struct ServiceOptions {
     pub listing: Listing,
     /// The moment that roots show instead of the newest commit.
     pub as_of: Option<String>,
+    /// What the user would have the memory stay below, bytes.
+    pub memory_target_bytes: Option<u64>,
     /// The control socket's place.
     pub socket: Option<PathBuf>,
     /// Where the log is.

@@ -18,7 +18,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time given to a file that was created and not yet closed.
-const SETTLE: Duration = Duration::from_millis(30);
+const SETTLE: Duration = Duration::from_millis(100);
+/// Time after which the beginning of a write is looked at: it changes no view, only the timeline that is shown.
+const BEGUN: Duration = Duration::from_secs(1);
 /// Longest time between looks where inotify works.
 const SAFETY_NET: Duration = Duration::from_secs(30);
 /// Longest wait of the thread, so that it meets every change of the list of tables.
@@ -27,10 +29,10 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const PARALLEL: usize = 8;
 
 enum Signal {
-    /// Something in a watched folder changed; `settled` if it is known to be complete.
+    /// Something in a watched folder changed, and is to be looked at after a while.
     Changed {
         folder: PathBuf,
-        settled: bool,
+        after: Duration,
     },
     /// Events were lost.
     Lost,
@@ -139,9 +141,9 @@ impl Loop {
     fn note(&mut self, signal: Signal) {
         let now = Instant::now();
         match signal {
-            Signal::Changed { folder, settled } => {
+            Signal::Changed { folder, after } => {
                 let Some(name) = self.inotify.as_ref().and_then(|i| i.table_of(&folder)) else { return };
-                let at = if settled { now } else { now + SETTLE };
+                let at = now + after;
                 let due = self.due.entry(name).or_insert(at);
                 *due = (*due).min(at);
             }
@@ -286,16 +288,20 @@ fn signals_of(event: notify::Result<notify::Event>) -> Vec<Signal> {
             return vec![Signal::Lost];
         }
     };
-    let settled = match event.kind {
+    let gone = matches!(event.kind, EventKind::Remove(_));
+    let after = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write))
         | EventKind::Modify(ModifyKind::Name(_))
-        | EventKind::Remove(_) => true,
-        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => false,
+        | EventKind::Remove(_) => Duration::ZERO,
+        EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => SETTLE,
         // Opening, reading and attributes: our own doing, or nothing to see.
         _ => return Vec::new(),
     };
-    let folders = event.paths.iter().filter(|p| may_be_instant(p)).filter_map(|p| p.parent());
-    folders.map(|folder| Signal::Changed { folder: folder.to_owned(), settled }).collect()
+    let changed = event.paths.iter().filter_map(|path| {
+        let after = if !gone && begins_write(path) { BEGUN } else { after };
+        may_be_instant(path).then(|| Some(Signal::Changed { folder: path.parent()?.to_owned(), after }))?
+    });
+    changed.collect()
 }
 
 /// False for the checksum and temporary files that Hadoop writes beside the real ones.
@@ -304,36 +310,45 @@ fn may_be_instant(path: &Path) -> bool {
     !(name.ends_with(".crc") || name.ends_with(".tmp") || name.starts_with(".tmp"))
 }
 
+/// True for the file of an instant that is not completed. Where such a file goes away, a write was undone.
+fn begins_write(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "requested" || extension == "inflight")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use notify::event::{CreateKind, DataChange, MetadataKind, RenameMode};
+    use notify::event::{CreateKind, DataChange, MetadataKind, RemoveKind, RenameMode};
 
-    fn settled(kind: EventKind, name: &str) -> Option<bool> {
+    fn after(kind: EventKind, name: &str) -> Option<Duration> {
         let event = notify::Event::new(kind).add_path(Path::new("/t/.hoodie").join(name));
         signals_of(Ok(event)).first().map(|signal| match signal {
-            Signal::Changed { folder, settled } => {
+            Signal::Changed { folder, after } => {
                 assert_eq!(folder, Path::new("/t/.hoodie"));
-                *settled
+                *after
             }
             _ => panic!("another signal"),
         })
     }
 
     #[test]
-    fn only_changes_are_signals_and_only_finished_files_are_settled() {
+    fn what_completes_is_looked_at_at_once_and_reading_never() {
         let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
-        assert_eq!(settled(closed, "1.commit"), Some(true));
-        assert_eq!(settled(EventKind::Modify(ModifyKind::Name(RenameMode::To)), "1.commit"), Some(true));
-        assert_eq!(settled(EventKind::Create(CreateKind::File), "1.commit"), Some(false));
-        assert_eq!(settled(EventKind::Modify(ModifyKind::Data(DataChange::Any)), "1.commit"), Some(false));
+        let removed = EventKind::Remove(RemoveKind::File);
+        assert_eq!(after(closed, "1.commit"), Some(Duration::ZERO));
+        assert_eq!(after(EventKind::Modify(ModifyKind::Name(RenameMode::To)), "1.commit"), Some(Duration::ZERO));
+        assert_eq!(after(EventKind::Create(CreateKind::File), "1.commit"), Some(SETTLE));
+        assert_eq!(after(EventKind::Modify(ModifyKind::Data(DataChange::Any)), "1.commit"), Some(SETTLE));
+        assert_eq!(after(closed, "1.commit.requested"), Some(BEGUN));
+        assert_eq!(after(closed, "1.inflight"), Some(BEGUN));
+        assert_eq!(after(removed, "1.inflight"), Some(Duration::ZERO), "undone");
         for kind in [
             EventKind::Access(AccessKind::Open(AccessMode::Any)),
             EventKind::Access(AccessKind::Close(AccessMode::Read)),
             EventKind::Modify(ModifyKind::Metadata(MetadataKind::Any)),
         ] {
-            assert_eq!(settled(kind, "1.commit"), None);
+            assert_eq!(after(kind, "1.commit"), None);
         }
-        assert_eq!(settled(closed, ".1.commit.crc"), None);
+        assert_eq!(after(closed, ".1.commit.crc"), None);
     }
 }

@@ -29,10 +29,7 @@ impl Service {
             log: self.options.log.clone(),
             state: if degraded { "degraded" } else { "serving" }.to_owned(),
             passthrough: self.session().map(passthrough),
-            memory: Memory {
-                resident_bytes: metric::resident_bytes(),
-                target_bytes: Some(self.options.storage.memory_target_bytes),
-            },
+            memory: Memory { resident_bytes: metric::resident_bytes(), target_bytes: self.options.memory_target_bytes },
             tables,
             pins: self.pin_list().into_iter().filter(|p| only.is_none_or(|o| o.name == p.table)).collect(),
             events: events.collect(),
