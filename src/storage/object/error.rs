@@ -12,8 +12,8 @@ const REASON_CHARS_MAX: usize = 400;
 
 /// Turns a store's error about `what` into ours.
 pub(super) fn store_error(what: &str, e: object_store::Error) -> Error {
-    let text = chain(&e);
-    let reason = reason(&text);
+    let (text, innermost) = chain(&e);
+    let reason = reason(&text, &innermost);
     let kind = match &e {
         object_store::Error::NotFound { .. } => ErrorKind::NotFound,
         object_store::Error::AlreadyExists { .. } => ErrorKind::AlreadyExists,
@@ -32,16 +32,19 @@ pub(super) fn store_error(what: &str, e: object_store::Error) -> Error {
     error.with_source(e)
 }
 
-fn chain(e: &object_store::Error) -> String {
+/// The text of an error with that of all its causes, and the innermost one's alone.
+fn chain(e: &object_store::Error) -> (String, String) {
     let mut text = e.to_string();
+    let mut innermost = text.clone();
     let mut cause = e.source();
     // Causes repeat the text of what they caused; a loop of causes ends here.
     for _ in 0..16 {
         let Some(e) = cause else { break };
-        let _ = write!(text, "\n{e}");
+        innermost = e.to_string();
+        let _ = write!(text, "\n{innermost}");
         cause = e.source();
     }
-    text
+    (text, innermost)
 }
 
 /// The kind of what `object_store` has no variant for.
@@ -70,12 +73,12 @@ fn status(text: &str) -> Option<u16> {
     text.get(at..at + 3)?.parse().ok()
 }
 
-/// The store's own words, else the innermost cause.
-fn reason(text: &str) -> String {
+/// The store's own words, else the innermost cause without the stack trace that a Java server sends along.
+fn reason(text: &str, innermost: &str) -> String {
     let reason = match (element(text, "Code"), element(text, "Message")) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        _ => text.lines().last().unwrap_or_default().trim().to_owned(),
+        _ => innermost.lines().next().unwrap_or_default().trim().to_owned(),
     };
     reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect()
 }
@@ -92,6 +95,9 @@ fn hint(kind: ErrorKind, text: &str) -> Option<&'static str> {
         }
         ErrorKind::Denied if text.contains("InvalidObjectState") => {
             "the object is archived; restore it in the store, then read again"
+        }
+        ErrorKind::Denied if text.contains("hadoop") => {
+            "HDFS permissions refuse this user; check HADOOP_USER_NAME or the Kerberos ticket"
         }
         ErrorKind::Denied => {
             "check the credentials in the environment and the store's permissions, or --no-sign-request"
@@ -131,6 +137,15 @@ mod tests {
         ] {
             assert_eq!(generic(text).kind(), kind, "{text}");
         }
+    }
+
+    #[test]
+    fn a_java_server_s_stack_trace_is_left_out() {
+        let e = generic(
+            "RPC error: org.apache.hadoop.security.AccessControlException Permission denied: user=nobody\n\tat a.b.C(D.java:1)\n",
+        );
+        assert_eq!(e.kind(), ErrorKind::Denied);
+        assert!(e.message().ends_with("user=nobody") && e.hint().unwrap().contains("HADOOP_USER_NAME"), "{e}");
     }
 
     #[test]
