@@ -1,6 +1,6 @@
 """Readers that scan in a loop while another process makes 200 commits, with cleaning.
 
-    scripts/interop/churn [--commits 200] [--tables cow6,mor9mdt]
+    scripts/interop/churn [--commits 200] [--minutes 20] [--tables cow6,mor9mdt]
 
 Two readers, each in a process of its own:
 - pinned: reads the link `.hudifs/read_optimized/latest` once, scans that tree with DuckDB, and twice, so that a view that
@@ -112,7 +112,7 @@ def verify(report, key, truth, parts, work):
     report.check(f"{key}: listings whose sums no commit had", len(wrong), 0, str(wrong[:3]) if wrong else "")
 
 
-def run(report, spark, key, work, commits):
+def run(report, spark, key, work, commits, minutes):
     _, kind, version, metadata = TABLES[key]
     table = work / key
     options = {**TIGHT, **(COMPACT if kind == "mor" else {})}
@@ -140,7 +140,12 @@ def run(report, spark, key, work, commits):
         for reader in readers:
             reader.start()
         try:
-            for n in range(2, commits + 2):
+            for made in range(commits):
+                if time.monotonic() - began > 60 * minutes:
+                    report.skip(f"{key}: {commits - made} of {commits} commits", f"{minutes} minutes are over")
+                    commits = made
+                    break
+                n = made + 2
                 commit(spark, key, n)
                 late += seen(point, spark.latest(key)) is None
                 learn()
@@ -160,6 +165,7 @@ def run(report, spark, key, work, commits):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=20, help="the most that one table may take")
     parser.add_argument("--tables", default="cow6,mor9mdt")
     args = parser.parse_args()
     multiprocessing.set_start_method("fork")
@@ -170,7 +176,7 @@ def main():
             try:
                 (work / "spark").mkdir()
                 with Spark(TABLES[key][0], work / "spark") as spark:
-                    run(report, spark, key, work, args.commits)
+                    run(report, spark, key, work, args.commits, args.minutes)
             except Exception:  # noqa: BLE001, the other table is still to be tried
                 report.fail(key, traceback.format_exc()[-1500:])
     report.close()
