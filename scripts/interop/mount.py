@@ -10,11 +10,13 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def binary():
-    """HUDIFS, or the release build of this checkout, or its debug build."""
-    for candidate in (os.environ.get("HUDIFS"), REPO / "target/release/hudifs", REPO / "target/debug/hudifs"):
-        if candidate and os.access(candidate, os.X_OK):
-            return str(candidate)
-    raise SystemExit("no hudifs binary: cargo build --release, or set HUDIFS")
+    """HUDIFS, or the newer of this checkout's release and debug builds."""
+    if os.environ.get("HUDIFS"):
+        return os.environ["HUDIFS"]
+    built = [p for p in (REPO / "target/release/hudifs", REPO / "target/debug/hudifs") if os.access(p, os.X_OK)]
+    if not built:
+        raise SystemExit("no hudifs binary: cargo build --release, or set HUDIFS")
+    return str(max(built, key=lambda p: p.stat().st_mtime))
 
 
 class Mount:
