@@ -11,6 +11,10 @@ import zlib
 import duckdb
 
 
+SCHEMA = json.dumps({"type": "record", "name": "row", "fields": [
+    {"name": "id", "type": ["null", "long"], "default": None}, {"name": "dt", "type": ["null", "string"], "default": None}]})
+
+
 def instant(n):
     """A valid 17-digit instant, one second apart."""
     day, second = divmod(n, 86400)
@@ -49,7 +53,8 @@ def commit(base, time, stats):
     open(f"{meta}/{time}.commit.requested", "w").close()
     open(f"{meta}/{time}.inflight", "w").close()
     with open(f"{meta}/.{time}.tmp", "w") as f:
-        json.dump({"partitionToWriteStats": stats, "compacted": False, "extraMetadata": {}, "operationType": "UPSERT"}, f)
+        json.dump({"partitionToWriteStats": stats, "compacted": False,
+                   "extraMetadata": {"schema": SCHEMA}, "operationType": "UPSERT"}, f)
     os.rename(f"{meta}/.{time}.tmp", f"{meta}/{time}.commit")
 
 
@@ -61,7 +66,7 @@ def partition(base, path, time):
 
 def tiny_parquet():
     path = f"/tmp/.hudifs-bench-{os.getpid()}.parquet"
-    duckdb.sql(f"copy (select '20240101000000000' as _hoodie_commit_time, 1 as id) to '{path}' (format parquet)")
+    duckdb.sql(f"copy (select '20240101000000000' as _hoodie_commit_time, 1::bigint as id, 'x' as dt) to '{path}' (format parquet)")
     with open(path, "rb") as f:
         data = f.read()
     os.unlink(path)
