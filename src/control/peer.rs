@@ -5,7 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -39,11 +39,27 @@ pub fn bind(path: &Path) -> Result<UnixListener> {
     let io_error = |e: io::Error| Error::io(format!("control socket {}", path.display()), e);
     if let Some(parent) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(io_error)?;
+        check_owned(parent)?;
     }
     remove_stale(path)?;
     let listener = UnixListener::bind(path).map_err(io_error)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io_error)?;
     Ok(listener)
+}
+
+/// A directory that somebody else can write to, such as one made in /tmp under our name before us, is no place for a socket.
+fn check_owned(dir: &Path) -> Result<()> {
+    let found = std::fs::metadata(dir).map_err(|e| Error::io(dir.display(), e))?;
+    // SAFETY: geteuid has no preconditions.
+    let ours = found.uid() == unsafe { libc::geteuid() } || found.uid() == 0;
+    if ours && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Denied,
+        format!("others can write to {}, where the control socket would be", dir.display()),
+    )
+    .with_hint("remove the directory, or set XDG_RUNTIME_DIR to one of your own"))
 }
 
 fn remove_stale(path: &Path) -> Result<()> {
@@ -83,6 +99,16 @@ mod tests {
         assert_eq!(bind(&path).unwrap_err().kind(), ErrorKind::Conflict);
         drop(first);
         let _second = bind(&path).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(bind(&open.join("s.sock")).unwrap_err().kind(), ErrorKind::Denied);
+        assert!(!open.join("s.sock").exists());
     }
 
     #[test]

@@ -20,6 +20,9 @@ use tokio::sync::{oneshot, watch};
 /// How long an unmount is tried while the mount is in use, before it is made lazily.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Longest wait for one call to unmount.
+const UNMOUNT_CALL_MAX: Duration = Duration::from_secs(10);
+
 /// A daemon that serves.
 pub struct Started {
     runtime: Runtime,
@@ -161,7 +164,8 @@ async fn attend(
                 break false;
             }
             name = signals.next() => match name {
-                "SIGHUP" => reload(&service).await,
+                // Not awaited: a store that hangs must not keep a later signal from being heard.
+                "SIGHUP" => drop(tokio::spawn(reload(service.clone()))),
                 name => {
                     tracing::info!("{name}: unmounting");
                     break true;
@@ -186,10 +190,9 @@ async fn attend(
     result
 }
 
-async fn reload(service: &Arc<Service>) {
+async fn reload(service: Arc<Service>) {
     tracing::info!("SIGHUP: refreshing");
     systemd::notify_reloading();
-    let service = service.clone();
     if tokio::task::spawn_blocking(move || service.refresh_all()).await.is_err() {
         Event::new(EventCode::Internal, "a refresh failed by a mistake of hudifs").record();
     }
@@ -228,7 +231,10 @@ async fn unmount(service: &Arc<Service>, signals: &mut Signals, ended: &mut ones
 async fn try_unmount(service: &Arc<Service>, lazy: bool) -> Result<()> {
     let service = service.clone();
     let work = move || service.session().map_or(Ok(()), |session| session.unmount(lazy));
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Error::internal("unmounting failed")))
+    match tokio::time::timeout(UNMOUNT_CALL_MAX, tokio::task::spawn_blocking(work)).await {
+        Ok(joined) => joined.unwrap_or_else(|_| Err(Error::internal("unmounting failed by a mistake of hudifs"))),
+        Err(_) => Err(Error::new(ErrorKind::Unavailable, "unmounting takes too long")),
+    }
 }
 
 /// A thread that waits for the mount's end, however it comes.

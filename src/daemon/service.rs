@@ -20,7 +20,7 @@ use crate::telemetry::event::{Event, EventCode};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a service is told once.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +122,11 @@ impl Service {
     /// True if the mount is a warehouse.
     pub fn is_warehouse(&self) -> bool {
         self.warehouse
+    }
+
+    /// How often a warehouse may be searched for tables: a search lists every folder, which object stores charge for.
+    pub fn search_interval_min(&self) -> Duration {
+        if self.root.is_object_store() { Duration::from_secs(60) } else { Duration::ZERO }
     }
 
     /// Every table, by name.

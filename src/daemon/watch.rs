@@ -157,10 +157,10 @@ impl Loop {
         let now = Instant::now();
         if let PollInterval::Every(time) = self.poll
             && self.service.is_warehouse()
-            && now.duration_since(self.looked) >= time
+            && now.duration_since(self.looked) >= time.max(self.service.search_interval_min())
         {
             self.looked = now;
-            self.service.discover_again();
+            guarded(|| self.service.discover_again());
         }
         let due: Vec<Arc<Entry>> =
             self.service.entries().into_iter().filter(|e| self.due.get(e.name()).is_some_and(|d| *d <= now)).collect();
@@ -179,13 +179,24 @@ impl Loop {
 }
 
 fn refresh(service: &Service, entries: &[Arc<Entry>]) {
+    let one = |entry: &Entry| guarded(|| drop(service.refresh_table(entry)));
     match entries {
-        [one] => drop(service.refresh_table(one)),
+        [only] => one(only),
         several => std::thread::scope(|scope| {
             for entry in several {
-                scope.spawn(|| service.refresh_table(entry));
+                scope.spawn(|| one(entry));
             }
         }),
+    }
+}
+
+/// A mistake in one refresh must not end the watch for all tables.
+fn guarded(work: impl FnOnce()) {
+    // What the work shares is behind locks whose holders leave it whole.
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+        Event::new(EventCode::Internal, "a look for new commits failed by a mistake of hudifs")
+            .hint("the last view stays; report it with the log's lines around it")
+            .record();
     }
 }
 
@@ -329,6 +340,15 @@ mod tests {
             }
             _ => panic!("another signal"),
         })
+    }
+
+    #[test]
+    fn a_panic_in_one_refresh_is_recorded_and_goes_no_further() {
+        guarded(|| panic!("a mistake on purpose"));
+        let events = crate::telemetry::event::recent();
+        assert!(
+            events.iter().any(|e| e.code == EventCode::Internal && e.message.starts_with("a look for new commits"))
+        );
     }
 
     #[test]

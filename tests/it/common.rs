@@ -32,6 +32,14 @@ pub fn golden_dir() -> Option<PathBuf> {
     dir.join("expected").is_dir().then_some(dir)
 }
 
+/// False, with a loud skip, where there are no golden tables.
+pub fn has_golden() -> bool {
+    if golden_dir().is_none() {
+        skipped("no golden tables; set HUDIFS_TABLES to the folder with the zips and expected/");
+    }
+    golden_dir().is_some()
+}
+
 /// The names of all golden tables; empty, with a loud skip, where there are none.
 pub fn golden_names() -> Vec<String> {
     let Some(dir) = golden_dir() else {
