@@ -127,7 +127,7 @@ impl TableFs {
     fn new(host: Arc<dyn Host>, options: FsOptions, single: bool, local: bool) -> TableFs {
         let cpus = std::thread::available_parallelism().map_or(2, usize::from);
         // Remote stores are waited for, local disks keep a core busy.
-        let threads = if local { cpus.clamp(2, 8) } else { 32 };
+        let threads = if local { cpus.clamp(4, 8) } else { 32 };
         let budget = Budget::new(options.memory_target);
         TableFs {
             options,

@@ -1,5 +1,6 @@
 //! The mount point: looked at before, mounted on, cleared away when dead.
 
+use super::helper;
 use super::session::MountOptions;
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::CString;
@@ -39,7 +40,19 @@ pub fn prepare(mount_point: &Path, options: &MountOptions, tables: &[PathBuf]) -
         return Err(Error::new(ErrorKind::Conflict, message).with_hint("unmount it first with `hudifs umount`"));
     }
     check_outside_tables(&path, tables)?;
+    advise(&path);
     Ok(path)
+}
+
+/// Once it is unmounted, the empty directory below could be taken for an empty table. Where that matters, a directory that
+/// nobody may read prevents it; only root can mount on one.
+fn advise(path: &Path) {
+    // SAFETY: the call has no preconditions and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    if root && std::fs::metadata(path).is_ok_and(|m| m.mode() & 0o777 != 0) {
+        tracing::debug!(mount_point = %path.display(), "while nothing is mounted here, readers see an empty directory and \
+             not an error; `chmod 0` on the directory before mounting prevents that");
+    }
 }
 
 /// A path filter of Hudi's own clients that meets the mount walks up through its parents and would find the wrong table.
@@ -86,7 +99,7 @@ fn detach(path: &Path) -> Result<()> {
             tracing::info!(mount_point = %path.display(), "removed a dead mount");
             Ok(())
         }
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) => fusermount(path, true),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => helper::unmount(path, true),
         Err(error) => Err(Error::io(format!("unmounting the dead mount {}", path.display()), error)),
     }
 }
@@ -101,31 +114,22 @@ pub fn umount(path: &Path, flags: libc::c_int) -> std::io::Result<()> {
     }
 }
 
-/// Unmounts through the set-uid helper, for users who may not by themselves.
-pub fn fusermount(path: &Path, lazy: bool) -> Result<()> {
-    let helper = std::env::var_os("FUSERMOUNT_PATH").unwrap_or_else(|| "fusermount3".into());
-    let output = std::process::Command::new(&helper)
-        .args(if lazy { ["-u", "-z", "--"].as_slice() } else { ["-u", "--"].as_slice() })
-        .arg(path)
-        .output()
-        .map_err(|e| Error::io(format!("running {}", helper.to_string_lossy()), e).with_hint("install fuse3"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let kind = if text.contains("busy") { ErrorKind::Conflict } else { ErrorKind::Denied };
-    Err(Error::new(kind, format!("unmounting {}: {text}", path.display())))
+/// Opens the device, as each thread with a descriptor of its own must.
+pub fn open_device() -> std::io::Result<File> {
+    File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open("/dev/fuse")
 }
 
 /// Mounts without a helper, which root may. `None` where this user may not.
 pub fn mount_directly(path: &Path, options: &MountOptions) -> Result<Option<OwnedFd>> {
-    let device =
-        File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open("/dev/fuse").map_err(|e| {
-            let kind =
-                if e.kind() == std::io::ErrorKind::NotFound { ErrorKind::Unsupported } else { ErrorKind::Denied };
-            Error::new(kind, format!("/dev/fuse: {e}"))
-                .with_hint("load the kernel's module with `modprobe fuse`; a container needs `--device /dev/fuse`")
-        })?;
+    let device = match open_device() {
+        Ok(device) => device,
+        // The helper may open it.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(e) => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("/dev/fuse: {e}"))
+                .with_hint("load the kernel's module with `modprobe fuse`; a container needs `--device /dev/fuse`"));
+        }
+    };
     let mode = std::fs::metadata(path).map_err(|e| Error::io(path.display(), e))?.mode();
     // SAFETY: neither call has preconditions or can fail.
     let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };

@@ -1,13 +1,15 @@
 //! [`Session`]: one mount and its threads.
 
 use super::adapter::Adapter;
+use super::helper;
 use super::mount;
 use super::notify::{Teller, Told};
 use super::shared::{Serving, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Invalidation, TableFs};
-use fuser::{Config, MountOption, SessionACL, SessionUnmounter};
+use fuser::{Config, SessionACL};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -61,8 +63,8 @@ pub struct Session {
     shared: Arc<Shared>,
     teller: Teller,
     end: Arc<End>,
-    /// Mounts that a helper made are unmounted by the library.
-    unmounter: Mutex<Option<SessionUnmounter>>,
+    /// With `auto_unmount`: the helper unmounts when this is closed.
+    _keep: Option<UnixStream>,
 }
 
 #[derive(Default)]
@@ -87,8 +89,7 @@ impl Session {
         };
         let shared = Shared::new(fs.clone(), serving);
         let adapter = Adapter::new(shared.clone(), if stacked { 2 } else { 1 });
-        let (mut session, by_helper) = start(adapter, &mount_point, options, &shared)?;
-        let unmounter = by_helper.then(|| session.unmount_callable());
+        let (session, keep) = start(adapter, &mount_point, options, &shared)?;
         probe_passthrough(&session, &shared);
         let teller = Teller::start(session.notifier(), &fs).map_err(|e| Error::io("starting a thread", e))?;
         let end = Arc::new(End::default());
@@ -105,7 +106,7 @@ impl Session {
         mount::raise_read_ahead(&mount_point, READ_AHEAD_KIB);
         tracing::info!(mount_point = %mount_point.display(), serving = ?shared.serving(), "mounted; the tree is read-only, \
              writes go through the control socket");
-        Ok(Session { mount_point, shared, teller, end, unmounter: Mutex::new(unmounter) })
+        Ok(Session { mount_point, shared, teller, end, _keep: keep })
     }
 
     /// The mount point, absolute.
@@ -153,16 +154,9 @@ impl Session {
             }
             // Somebody else was faster.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-            Err(e) if e.raw_os_error() == Some(libc::EPERM) => match self.take_unmounter() {
-                Some(mut unmounter) if lazy => unmounter.unmount().map_err(|e| Error::io(what(), e)),
-                _ => mount::fusermount(&self.mount_point, lazy),
-            },
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => helper::unmount(&self.mount_point, lazy),
             Err(e) => Err(Error::io(what(), e)),
         }
-    }
-
-    fn take_unmounter(&self) -> Option<SessionUnmounter> {
-        self.unmounter.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -200,44 +194,28 @@ fn start(
     path: &Path,
     options: &MountOptions,
     shared: &Arc<Shared>,
-) -> Result<(fuser::Session<Adapter>, bool)> {
+) -> Result<(fuser::Session<Adapter>, Option<UnixStream>)> {
+    let directly = if options.auto_unmount { None } else { mount::mount_directly(path, options)? };
+    let (device, keep) = match directly {
+        Some(device) => (device, None),
+        None => {
+            let mounted = helper::mount(path, options)?;
+            (mounted.device, mounted.keep)
+        }
+    };
     let config = config(options, shared);
-    if !options.auto_unmount
-        && let Some(device) = mount::mount_directly(path, options)?
-    {
-        let session = fuser::Session::from_fd(adapter, device, config.acl, config);
-        return session.map(|s| (s, false)).map_err(|e| {
-            // A mount that cannot be served would hang whoever looks at it.
-            let _ = mount::umount(path, libc::MNT_DETACH);
-            Error::io("the kernel's handshake", e)
-        });
-    }
-    let session = fuser::Session::new(adapter, path, &config).map_err(|e| {
-        let missing = e.kind() == std::io::ErrorKind::NotFound;
-        let hint = if missing {
-            "install fuse3, whose fusermount3 mounts for users who are not root"
-        } else {
-            "allow_other and allow_root need user_allow_other in /etc/fuse.conf; auto_unmount needs one of them"
-        };
-        let error = Error::io(format!("mounting {}", path.display()), e);
-        Error::new(ErrorKind::Denied, error.message()).with_hint(hint)
-    })?;
-    Ok((session, true))
+    let session = fuser::Session::from_fd(adapter, device, config.acl, config);
+    session.map(|s| (s, keep)).map_err(|e| {
+        // A mount that cannot be served would hang whoever looks at it.
+        if mount::umount(path, libc::MNT_DETACH).is_err() {
+            let _ = helper::unmount(path, true);
+        }
+        Error::io("the kernel's handshake", e)
+    })
 }
 
 fn config(options: &MountOptions, shared: &Shared) -> Config {
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(options.source.replace(',', "\\,")),
-        MountOption::Subtype("hudifs".to_owned()),
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        MountOption::DefaultPermissions,
-        if options.read_only { MountOption::RO } else { MountOption::RW },
-    ];
-    if options.auto_unmount {
-        config.mount_options.push(MountOption::AutoUnmount);
-    }
     config.acl = match (options.allow_other, options.allow_root) {
         (true, _) => SessionACL::All,
         (false, true) => SessionACL::RootAndOwner,
@@ -245,9 +223,10 @@ fn config(options: &MountOptions, shared: &Shared) -> Config {
     };
     // One thread answers fastest; several pay where each read passes through the daemon.
     let served = shared.serving() != Serving::Passthrough;
-    let threads = options.threads.unwrap_or(if served { 4 } else { 1 });
-    config.n_threads = Some(threads.clamp(1, 64));
-    config.clone_fd = threads > 1;
+    let threads = options.threads.unwrap_or(if served { 4 } else { 1 }).clamp(1, 64);
+    config.n_threads = Some(threads);
+    // Where only the helper may open the device, the threads share one descriptor.
+    config.clone_fd = threads > 1 && mount::open_device().is_ok();
     config
 }
 

@@ -783,8 +783,110 @@ fn unfit_mount_points_are_refused_by_name() {
 fn child_that_mounts() {
     let Some(dir) = std::env::var_os("HUDIFS_TEST_MOUNT_POINT") else { return };
     let fs = TableFs::single(small(), Arc::new(DoubleHost), FsOptions::default()).unwrap();
-    let _session = Session::mount(fs, Path::new(&dir), &MountOptions::default()).unwrap();
+    let auto = std::env::var_os("HUDIFS_TEST_AUTO_UNMOUNT").is_some();
+    let options = MountOptions { auto_unmount: auto, allow_other: auto, ..MountOptions::default() };
+    let _session = Session::mount(fs, Path::new(&dir), &options).unwrap();
     std::thread::sleep(Duration::from_secs(60));
+}
+
+/// A process that has mounted.
+fn child_with_mount(dir: &Path, auto_unmount: bool) -> std::process::Child {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "mount::child_that_mounts", "--ignored"]).env("HUDIFS_TEST_MOUNT_POINT", dir);
+    if auto_unmount {
+        command.env("HUDIFS_TEST_AUTO_UNMOUNT", "1");
+    }
+    let child = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !dir.join("dt=1").exists() {
+        assert!(Instant::now() < deadline, "the child did not mount");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn a_mount_with_auto_unmount_ends_with_its_process() {
+    if !can_mount() {
+        return;
+    }
+    if std::process::Command::new("fusermount3").arg("-V").output().is_err() {
+        return skipped("no fusermount3: install fuse3");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = child_with_mount(dir.path(), true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !fs::read_dir(dir.path()).is_ok_and(|d| d.count() == 0) {
+        assert!(Instant::now() < deadline, "the mount stays behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Not a test of its own: what `users_without_rights_mount_through_the_helper` runs as another user.
+#[test]
+#[ignore = "started by another test"]
+fn child_without_rights() {
+    let Some(dir) = std::env::var_os("HUDIFS_TEST_MOUNT_POINT").map(PathBuf::from) else { return };
+    let table = small();
+    let fs = TableFs::single(table.clone(), Arc::new(DoubleHost), FsOptions::default()).unwrap();
+    let session = Session::mount(fs.clone(), &dir, &MountOptions::default()).unwrap();
+    assert!(matches!(session.serving(), Serving::Served(why) if why.contains("root")));
+    for file in ["dt=1/h=1/", "dt=1/h=2/", "dt=2/h=1/"] {
+        for entry in fs::read_dir(dir.join(file)).unwrap() {
+            let path = entry.unwrap().path();
+            let source = table.base().join(path.strip_prefix(&dir).unwrap());
+            assert!(fs::read(&path).unwrap() == fs::read(source).unwrap(), "{path:?}");
+        }
+    }
+    let told = fs.publish(&TablePath::root(), table.commit(|c| c.write("dt=1/h=2", "c", b"new"))).unwrap();
+    assert!(session.notify(told).wait(Duration::from_secs(10)));
+    assert_eq!(fs::read(dir.join("dt=1/h=2").join(name("c", 2))).unwrap(), b"new");
+    let busy = File::open(dir.join("dt=1/h=2").join(name("c", 2))).unwrap();
+    assert!(session.unmount(false).is_err());
+    drop(busy);
+    // The kernel gives a file back a moment after it was closed.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while let Err(error) = session.unmount(false) {
+        assert!(Instant::now() < deadline, "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(session.wait(Some(Duration::from_secs(5))).is_some());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    println!("all was well");
+}
+
+#[test]
+fn users_without_rights_mount_through_the_helper() {
+    use std::os::unix::process::CommandExt;
+    if !can_mount() {
+        return;
+    }
+    if std::process::Command::new("fusermount3").arg("-V").output().is_err() {
+        return skipped("no fusermount3: install fuse3");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    const NOBODY: u32 = 65534;
+    std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "mount::child_without_rights", "--ignored", "--nocapture"])
+        .env("HUDIFS_TEST_MOUNT_POINT", dir.path())
+        .env("HOME", "/nonexistent")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .current_dir("/")
+        .output();
+    match child {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            skipped("another user may not run the test program where it lies");
+        }
+        child => {
+            let child = child.unwrap();
+            let text = [child.stdout, child.stderr].map(|o| String::from_utf8_lossy(&o).into_owned()).join("\n");
+            assert!(child.status.success() && text.contains("all was well"), "{text}");
+        }
+    }
 }
 
 #[test]
@@ -793,17 +895,7 @@ fn a_dead_mount_is_told_and_can_be_replaced() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mount::child_that_mounts", "--ignored"])
-        .env("HUDIFS_TEST_MOUNT_POINT", dir.path())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !dir.path().join("dt=1").exists() {
-        assert!(Instant::now() < deadline, "the child did not mount");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = child_with_mount(dir.path(), false);
     child.kill().unwrap();
     child.wait().unwrap();
     // What the kernel has cached it still shows; whatever asks the daemon fails.
