@@ -139,10 +139,14 @@ fn refused(path: &Path, mut child: Child) -> Error {
         let _ = stderr.take(4096).read_to_string(&mut text);
     }
     let _ = child.wait();
-    Error::new(ErrorKind::Denied, format!("mounting {}: {}", path.display(), text.trim())).with_hint(
-        "the mount point must be yours; --allow-other, --allow-root and --auto-unmount need user_allow_other in \
-         /etc/fuse.conf",
-    )
+    let hint = match text.contains("/dev/fuse") {
+        true => "users must be allowed to open /dev/fuse, whose usual mode is 0666",
+        false => {
+            "the mount point must be yours; --allow-other, --allow-root and --auto-unmount need user_allow_other in \
+             /etc/fuse.conf"
+        }
+    };
+    Error::new(ErrorKind::Denied, format!("mounting {}: {}", path.display(), text.trim())).with_hint(hint)
 }
 
 /// Waits for the helper's end in the background, so that it does not stay as a zombie.
