@@ -1,6 +1,6 @@
 //! The command line: arguments as typed ([`args`]), settings as resolved ([`settings`]), one function a subcommand.
 //!
-//! Commands that read take a mount, a control socket or a table URI ([`target`]) and print text or, with `--json`, the control
+//! Commands that read take a mount, a control socket or a table URI (module `target`) and print text or, with `--json`, the control
 //! socket's own documents. A pipe that closes early is not a failure.
 
 pub mod args;

@@ -1,6 +1,6 @@
 //! Tables on a local disk.
 //!
-//! Rooted at a directory's descriptor: every open goes through [`beneath`], so no link leads out of the table. Only regular
+//! Rooted at a directory's descriptor: every open goes through module `beneath`, so no link leads out of the table. Only regular
 //! files are read: pipes, sockets and devices are refused without waiting for them. The bytes of an open file are those of
 //! one inode, and a read that finds size or time changed since the open answers `Stale`: a file rewritten in place.
 
