@@ -3,7 +3,10 @@
 //! A cleaner removes what the newest view no longer needs. A listing does not show what is missing from it, so a partition that
 //! is looked at late, or as of an old instant, could come back short of rows without a word. What the cleaners say that they
 //! removed since, or are about to remove, is held against it: a view that has lost a file is an error (`Stale`).
-//! The newest view is not checked: no cleaner removes what it needs.
+//!
+//! A cleaner removes a file only after something has taken its place, so a partition without a base file that the view does
+//! not see (of a later commit, or of a write that the view knows as pending) has lost nothing. One that has such files, or none
+//! that is seen, is checked against the timeline as it is now: the view's own may be older than the clean.
 
 use super::slice::Version;
 use super::{ListedFile, Sliced, ViewContext};
@@ -14,8 +17,8 @@ use crate::storage::Storage;
 use crate::timeline::Timeline;
 use std::collections::{HashMap, HashSet};
 
-/// Refuses a view that misses a file. Costs nothing for the newest view; a read of each clean since, once, for others; and a
-/// listing of the timeline where the partition shows that the table has moved on.
+/// Refuses a view that misses a file. Costs nothing where the partition holds only what the view sees; else a listing of the
+/// timeline, and a read of each clean since the view's instant, once.
 pub(super) fn refuse_if_cleaned(
     storage: &dyn Storage,
     context: &ViewContext,
@@ -25,8 +28,7 @@ pub(super) fn refuse_if_cleaned(
 ) -> Result<()> {
     let (Some(as_of), Some(latest)) = (context.as_of(), context.timeline().latest_write()) else { return Ok(()) };
     let known = context.timeline();
-    let unknown = |time: InstantTime| time > latest && !known.is_pending_write(time);
-    let moved_on = sliced.versions.is_empty() || sliced.newest_seen.is_some_and(unknown);
+    let moved_on = sliced.versions.is_empty() || sliced.unseen_bases;
     let timeline = match (as_of < latest, moved_on) {
         (false, false) => return Ok(()),
         (true, false) => known.clone(),
@@ -35,8 +37,13 @@ pub(super) fn refuse_if_cleaned(
     if as_of == latest && timeline.same_instants(known) {
         return Ok(());
     }
-    if !timeline.is_committed(as_of) {
-        return Err(stale(format!("commit {as_of} has been undone, and its files with it"), &timeline));
+    if !timeline.contains_completed(as_of) {
+        let what = if timeline.is_committed(as_of) {
+            format!("commit {as_of} has left the timeline, and with it the account of what cleaners removed since")
+        } else {
+            format!("commit {as_of} has been undone, and its files with it")
+        };
+        return Err(stale(what, &timeline));
     }
     let cleans: Vec<&Instant> =
         timeline.instants().iter().filter(|i| i.action == Action::Clean && i.requested > as_of).collect();
@@ -56,7 +63,7 @@ pub(super) fn refuse_if_cleaned(
             };
             // A group without a later trace that no active replace commit names was replaced by one that is archived, and so
             // before the view's instant: the view does not have it.
-            if replaced_later.contains(base.file_id) || goes_on(files, base.file_id, as_of) {
+            if replaced_later.contains(base.file_id) || goes_on(context, files, base.file_id) {
                 let (id, at, clean) = (base.file_id, base.instant, clean.requested);
                 return Err(stale(
                     format!("as of {as_of} group {id} has a file of {at}, which clean {clean} removed"),
@@ -68,10 +75,10 @@ pub(super) fn refuse_if_cleaned(
     Ok(())
 }
 
-/// True if the group has a base file of after the view's instant.
-fn goes_on(files: &[ListedFile], file_id: &str, as_of: InstantTime) -> bool {
+/// True if the group has a base file that came after the view: of a later instant, or of a compaction that was pending then.
+fn goes_on(context: &ViewContext, files: &[ListedFile], file_id: &str) -> bool {
     let bases = files.iter().filter_map(|f| BaseName::parse(&f.name));
-    bases.into_iter().any(|b| b.file_id == file_id && b.instant > as_of)
+    bases.into_iter().any(|b| b.file_id == file_id && !context.is_visible(b.instant))
 }
 
 /// The groups of a partition that are replaced after an instant.

@@ -32,8 +32,8 @@ pub struct Sliced<'a> {
     pub versions: Vec<Version<'a>>,
     /// Groups with committed logs and nothing listed.
     pub log_only_groups: u32,
-    /// The newest instant in any name, visible or not: newer than the timeline if the table has moved on since.
-    pub newest_seen: Option<InstantTime>,
+    /// There are base files that the view does not see: of later commits, of running writes, or of those that have failed.
+    pub unseen_bases: bool,
     /// What was left out and should be known.
     pub warnings: Vec<String>,
 }
@@ -147,8 +147,9 @@ fn sort_out<'a>(
         match FileName::parse(name) {
             FileName::Base(base) if formats.is_base(base.extension) => {
                 names_len += name.len();
-                sliced.newest_seen = sliced.newest_seen.max(Some(base.instant));
-                if context.is_visible(base.instant) {
+                let visible = context.is_visible(base.instant);
+                sliced.unseen_bases |= !visible;
+                if visible {
                     let (file_id, instant) = (Cow::Borrowed(base.file_id), base.instant);
                     bases.push(Base {
                         file_id,
@@ -162,8 +163,9 @@ fn sort_out<'a>(
             }
             FileName::External(external) => {
                 names_len += 3 * name.len();
-                sliced.newest_seen = sliced.newest_seen.max(Some(external.instant));
-                if context.is_visible(external.instant) {
+                let visible = context.is_visible(external.instant);
+                sliced.unseen_bases |= !visible;
+                if visible {
                     let (file_id, instant) = (external.file_id(), external.instant);
                     let served = served_name(external.name, external.prefix.as_deref());
                     bases.push(Base { file_id, instant, stored: name, name: served, size, external: true });

@@ -396,19 +396,45 @@ fn a_view_that_has_become_past_before_its_partition_was_looked_at() {
     use hudifs::view::{StorageLister, load_partition};
     let table = Built::new(6);
     table.instant("001.commit", "{}").data(&["f-0_1-0-1_001.parquet", "g-0_1-0-1_001.parquet"]);
+    let lister =
+        |table: &Built| StorageLister::new(table.storage(), TablePath::root(), table.context(None).unwrap().config());
     let context = table.context(None).unwrap();
-    let lister = StorageLister::new(table.storage(), TablePath::root(), context.config());
-    let look = || load_partition(&*table.storage(), &context, &lister, &TablePath::parse("a").unwrap());
+    let look = || load_partition(&*table.storage(), &context, &lister(&table), &TablePath::parse("a").unwrap());
     table.instant("003.commit", "{}").data(&["f-0_1-0-1_003.parquet"]);
     assert_eq!(look().unwrap().listed_len(), 2, "later commits do not matter");
     table.remove("a/f-0_1-0-1_001.parquet");
+    table.file(".hoodie/004.clean", &clean_of(&["f-0_1-0-1_001.parquet"]));
+    assert_eq!(look().unwrap_err().kind(), ErrorKind::Stale);
+    // A look at the past, at a group that had gone on before, cleaned after a commit elsewhere.
+    let table = Built::new(6);
+    table.instant("001.commit", "{}").instant("002.commit", "{}");
+    table.data(&["f-0_1-0-1_001.parquet", "f-0_1-0-1_002.parquet", "g-0_1-0-1_001.parquet"]);
+    let context = table.context(Some("001")).unwrap();
+    let look = || load_partition(&*table.storage(), &context, &lister(&table), &TablePath::parse("a").unwrap());
+    assert_eq!(look().unwrap().listed_len(), 2);
+    table.instant("003.commit", "{}").remove("a/f-0_1-0-1_001.parquet");
+    table.file(".hoodie/004.clean", &clean_of(&["f-0_1-0-1_001.parquet"]));
+    assert_eq!(look().unwrap_err().kind(), ErrorKind::Stale, "the clean is newer than the view's own timeline");
+    // Then the commit and the cleans leave the timeline: nothing tells any more what was removed.
+    table.remove_instant("001.commit").remove_instant("004.clean");
+    let error = look().unwrap_err();
+    assert!(error.kind() == ErrorKind::Stale && error.message().contains("left the timeline"), "{error}");
+    // A compaction that was pending when the view was made has completed, and what it compacted was cleaned.
+    let table = Built::new(6);
+    table.instant("001.commit", "{}").instant("002.compaction.requested", "").instant("003.deltacommit", "{}");
+    table.data(&["f-0_1-0-1_001.parquet", "g-0_1-0-1_001.parquet"]);
+    let context = table.context(None).unwrap();
+    let look = || load_partition(&*table.storage(), &context, &lister(&table), &TablePath::parse("a").unwrap());
+    table.data(&["f-0_1-0-1_002.parquet"]);
+    assert_eq!(look().unwrap().listed_len(), 2, "a compaction that runs does not matter");
+    table.instant("002.commit", "{}").remove("a/f-0_1-0-1_001.parquet");
     table.file(".hoodie/004.clean", &clean_of(&["f-0_1-0-1_001.parquet"]));
     assert_eq!(look().unwrap_err().kind(), ErrorKind::Stale);
     // Restored to before: the commit is no more.
     let table = Built::new(6);
     table.instant("001.commit", "{}").instant("002.commit", "{}").data(&["f-0_1-0-1_002.parquet"]);
     let context = table.context(None).unwrap();
-    let lister = StorageLister::new(table.storage(), TablePath::root(), context.config());
+    let lister = lister(&table);
     table.remove_instant("002.commit").remove("a/f-0_1-0-1_002.parquet");
     let error = load_partition(&*table.storage(), &context, &lister, &TablePath::parse("a").unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stale);
