@@ -35,10 +35,15 @@ fn partitions(new: &Snapshot, old: &Snapshot) -> Result<Option<BTreeSet<TablePat
     }
     let before: HashSet<Key> = old.timeline.completed().map(key).collect();
     let after: HashSet<Key> = new.timeline.completed().map(key).collect();
-    let first = new.timeline.completed().map(|i| i.requested).min();
-    // Archival takes instants from the old end. One that is gone from the middle was undone.
-    if before.iter().any(|k| !after.contains(k) && Some(k.0) >= first) {
-        return Ok(None);
+    let mut gone = before.difference(&after).map(|k| k.0).peekable();
+    if gone.peek().is_some() {
+        let first = new.timeline.completed().map(|i| i.requested).min();
+        let undoes = |i: &Instant| matches!(i.action, Action::Rollback | Action::Restore) && !before.contains(&key(i));
+        // Archival takes instants from the old end and leaves some. One that is gone from the middle was undone, as the oldest
+        // may have been where something was; and where all are gone, the table may have been made anew.
+        if gone.any(|time| Some(time) >= first) || new.timeline.completed().any(undoes) || before.is_disjoint(&after) {
+            return Ok(None);
+        }
     }
     let mut touched = BTreeSet::new();
     for instant in new.timeline.completed().filter(|i| !before.contains(&key(i))) {

@@ -2,14 +2,22 @@
 //!
 //! All states of an instant stay on disk side by side; an instant counts once, in its highest state. Two files are of one
 //! instant if their times agree and the actions that they complete as: a pending compaction and the commit it became.
+//!
+//! An upgrade to layout 2, or back, moves the instants one by one and changes `hoodie.properties` last. Meanwhile, or after one
+//! that was cut off, the folder that the properties name misses commits, and what they replaced: it is refused.
 
 use super::content::Contents;
 use super::{Inner, Timeline};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::instant::{Action, Instant, InstantTime, State};
+use crate::format::instant::{Action, Instant, InstantTime, Layout, State};
 use crate::format::properties::TableConfig;
-use crate::storage::{EntryKind, Storage, TablePath};
+use crate::storage::{DirEntry, EntryKind, Storage, TablePath};
 use std::sync::Arc;
+
+/// Where layouts 0 and 1 keep instants.
+const FOLDER_V1: &str = ".hoodie";
+/// Where layout 2 keeps them, below that; an upgrade takes the default.
+const NAME_V2: &str = "timeline";
 
 pub(super) fn load(
     storage: &dyn Storage,
@@ -27,12 +35,72 @@ pub(super) fn load(
         Err(e) => return Err(e.context(format!("listing the timeline folder {folder}"))),
     };
     let layout = config.layout();
-    let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
-    let instants = group(files.filter_map(|e| Instant::parse_file_name(layout, &e.name)).collect());
+    let instants = group(parse(layout, &entries));
+    match layout {
+        Layout::V2 => refuse_half_downgraded(storage, root, &instants, before)?,
+        Layout::V0 | Layout::V1 => refuse_half_upgraded(storage, root, &entries, &instants)?,
+    }
     if let Some(before) = before.filter(|b| b.0.instants == instants) {
         return Ok(before.clone());
     }
     Ok(Timeline(Arc::new(build(root, config, folder, instants, before))))
+}
+
+fn parse(layout: Layout, entries: &[DirEntry]) -> Vec<Instant> {
+    let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
+    files.filter_map(|e| Instant::parse_file_name(layout, &e.name)).collect()
+}
+
+/// Refuses a timeline of layout 1 of which completed instants lie where layout 2 has them, and no longer here. Costs nothing
+/// without that folder, which only an upgrade makes.
+fn refuse_half_upgraded(
+    storage: &dyn Storage,
+    root: &TablePath,
+    entries: &[DirEntry],
+    instants: &[Instant],
+) -> Result<()> {
+    if !entries.iter().any(|e| e.kind == EntryKind::Dir && e.name == NAME_V2) {
+        return Ok(());
+    }
+    let folder = root.join(FOLDER_V1)?.join(NAME_V2)?;
+    let there = match storage.list(&folder) {
+        Ok(entries) => parse(Layout::V2, &entries),
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(e.context(format!("listing {folder}"))),
+    };
+    let here = |moved: &Instant| instants.iter().any(|i| i.requested == moved.requested && i.is_completed());
+    match there.iter().find(|i| i.is_completed() && i.action.is_write() && !here(i)) {
+        Some(moved) => Err(half_moved(moved, &folder)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a timeline of layout 2 that lost completed instants which now lie where layout 1 has them.
+fn refuse_half_downgraded(
+    storage: &dyn Storage,
+    root: &TablePath,
+    instants: &[Instant],
+    before: Option<&Timeline>,
+) -> Result<()> {
+    let has = |time: InstantTime| instants.iter().any(|i| i.requested == time && i.is_completed());
+    let written = before.map_or(&[][..], |b| &b.0.written);
+    let lost: Vec<InstantTime> = written.iter().copied().filter(|time| !has(*time)).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let folder = root.join(FOLDER_V1)?;
+    let entries = storage.list(&folder).map_err(|e| e.context(format!("listing {folder}")))?;
+    match parse(Layout::V1, &entries).iter().find(|i| i.is_completed() && lost.contains(&i.requested)) {
+        Some(moved) => Err(half_moved(moved, &folder)),
+        None => Ok(()),
+    }
+}
+
+fn half_moved(moved: &Instant, folder: &TablePath) -> Error {
+    Error::corrupt(format!(
+        "the timeline lies in two places: {moved} is in {folder}, which is not the timeline's folder by hoodie.properties"
+    ))
+    .with_hint("an upgrade or downgrade of the table is under way, or was cut off: the next write with that release of Hudi ends it")
 }
 
 fn build(

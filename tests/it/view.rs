@@ -5,5 +5,6 @@ mod damage;
 mod golden;
 mod lister;
 mod merged;
+mod refresh;
 mod rules;
 mod timeline;
