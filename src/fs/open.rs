@@ -114,7 +114,9 @@ impl Opens {
     /// The attributes of an inode that is open.
     pub fn attr(&self, ino: u64) -> Option<Attr> {
         let cell = lock(&self.inodes).open.get(&ino)?.cell.clone();
-        lock(&cell).as_ref().map(|f| f.attr)
+        // One that is just being opened has none yet; that may take as long as the store takes.
+        let file = cell.try_lock().ok()?;
+        file.as_ref().map(|f| f.attr)
     }
 
     /// Stored paths of a table's open files.

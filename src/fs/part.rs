@@ -13,7 +13,7 @@ use crate::storage::TablePath;
 use crate::telemetry::{Cache, EventCode, metric};
 use crate::view::{FileRef, PartitionView};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ impl Part {
     /// A part that is not yet loaded.
     pub fn new(id: u32, state: Arc<ViewState>, path: TablePath) -> Part {
         let seed = state.table.seed.child("f").child(path.as_str());
-        let inner = Inner { floor: state.generation().number, ..Inner::default() };
+        let inner = Inner { floor: state.coming.load(SeqCst), ..Inner::default() };
         let (inner, ready, used) = (Mutex::new(inner), Condvar::new(), AtomicU64::new(0));
         Part { id, state, path, seed, inner, ready, used }
     }
@@ -188,7 +188,10 @@ impl Part {
         match loaded {
             // A partition that is gone has no files any more; one that is listed and cannot be found is damage.
             Err(e) if e.kind() == ErrorKind::NotFound && self.state.vanished(&self.path) => {
-                Ok(PartitionView::default())
+                match generation.loaded_tree().is_some_and(|tree| tree.is_partition(&self.path)) {
+                    true => Err(e),
+                    false => Ok(PartitionView::default()),
+                }
             }
             other => other,
         }

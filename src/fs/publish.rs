@@ -1,6 +1,6 @@
 //! A new generation, and what the kernel must forget.
 //!
-//! The order is what makes it right: changed parts are marked first, then the one pointer is switched, then it is collected what the
+//! The order is what makes it right: changed parts are marked first (and parts that come up now begin with the new generation), then the one pointer is switched, then it is collected what the
 //! kernel may know. A lookup that remembers an absent name and then still sees the old pointer is therefore collected; one
 //! that sees the new pointer answers from it.
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::storage::TablePath;
 use crate::telemetry::EventCode;
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, PoisonError};
 
 /// Partitions that are loaded again at once after a commit changed them, because somebody had looked at them.
@@ -75,6 +75,7 @@ impl TableFs {
         {
             state.vanish(old_tree.paths().filter(|p| !new_tree.contains(p)).cloned());
         }
+        state.coming.store(old.number + 1, SeqCst);
         let reload = mark(&state, &changed, old.number + 1);
         self.recount(table, old.number + 1, if let Changed::Partitions(p) = &changed { Some(p) } else { None });
         let (_, generation) = state.switch(new, new_tree);

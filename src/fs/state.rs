@@ -118,6 +118,9 @@ pub struct ViewState {
     past: Mutex<Past>,
     /// Every part is taken as changed by this generation.
     pub floor: AtomicU64,
+    /// The newest generation, or the one that is being published: parts that come up meanwhile begin with it, because the
+    /// publisher marks only those that it finds.
+    pub coming: AtomicU64,
     /// What loaded parts may take.
     pub budget: Arc<Budget>,
     /// Detects walks.
@@ -157,6 +160,7 @@ impl ViewState {
             parts: Mutex::default(),
             past: Mutex::default(),
             floor: AtomicU64::new(1),
+            coming: AtomicU64::new(1),
             budget,
             walk: Mutex::default(),
         })
@@ -194,11 +198,9 @@ impl ViewState {
     /// Switches to a newer view; returns the generation before and the new one. `tree` where the directories are known.
     /// The caller publishes one view at a time, and has marked the changed parts before.
     pub fn switch(&self, view: Arc<dyn View>, tree: Option<Arc<Tree>>) -> (Arc<Generation>, Arc<Generation>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let old = current.clone();
+        let old = self.generation();
         let new = Generation::new(old.number + 1, view, tree);
-        *current = new.clone();
-        drop(current);
+        // The old one can be found again before it is replaced: a listing goes on at any moment.
         let mut past = lock(&self.past);
         past.instants.push_back((old.number, old.view.instant()));
         past.generations.push_back(old.clone());
@@ -208,6 +210,8 @@ impl ViewState {
         while past.instants.len() > INSTANTS_MAX {
             past.instants.pop_front();
         }
+        drop(past);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
         (old, new)
     }
 
@@ -294,5 +298,77 @@ pub fn load_ahead(part: &Arc<Part>, generation: &Arc<Generation>, workers: &Arc<
                 let _ = state.part(&path).load_quietly(&generation);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::Changed;
+    use super::*;
+    use crate::storage::{LocalStorage, Storage};
+    use crate::view::{FileRef, NewFile, PartitionView};
+    use std::sync::atomic::Ordering::SeqCst;
+
+    /// A table whose views have one partition with one file, named after the view.
+    struct One(Arc<dyn Storage>);
+    struct OneView(&'static str);
+
+    impl Source for One {
+        fn uri(&self) -> &str {
+            "file:///one"
+        }
+        fn current(&self) -> Arc<dyn View> {
+            Arc::new(OneView("first"))
+        }
+        fn as_of(&self, moment: &str) -> Result<Arc<dyn View>> {
+            Err(Error::not_found(moment))
+        }
+        fn storage(&self) -> &Arc<dyn Storage> {
+            &self.0
+        }
+    }
+
+    impl View for OneView {
+        fn instant(&self) -> Option<InstantTime> {
+            None
+        }
+        fn instants(&self) -> Vec<InstantTime> {
+            Vec::new()
+        }
+        fn partitions(&self) -> Result<Arc<[TablePath]>> {
+            Ok([TablePath::root()].into())
+        }
+        fn partition(&self, _: &TablePath) -> Result<PartitionView> {
+            let instant = InstantTime::zero();
+            let file = NewFile { name: self.0, file_id: self.0, instant, size: 1, listed: true, external: false };
+            Ok(PartitionView::build([file], 0))
+        }
+        fn changed_since(&self, _: &dyn View) -> Result<Changed> {
+            Ok(Changed::Everything)
+        }
+        fn instant_ms(&self, _: &InstantTime) -> i64 {
+            0
+        }
+        fn stored_path(&self, _: &TablePath, file: &FileRef<'_>) -> Result<TablePath> {
+            TablePath::parse(file.name())
+        }
+    }
+
+    /// Between the marking of changed parts and the switch, a part that nobody had looked at before is loaded.
+    #[test]
+    fn a_part_that_comes_up_during_a_publication_does_not_outlive_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new(dir.path()).unwrap());
+        let source = Arc::new(One(storage));
+        let view = source.current();
+        let table = Arc::new(Table::new(TablePath::root(), source));
+        let state = ViewState::new(table, view, None, Budget::new(1 << 20));
+        state.coming.store(2, SeqCst);
+        let part = state.part(&TablePath::root());
+        let old = state.generation();
+        assert!(part.files(&old, Wait::Yes).unwrap().view.find("first").is_some());
+        let (_, new) = state.switch(Arc::new(OneView("second")), None);
+        assert!(part.files(&new, Wait::Yes).unwrap().view.find("second").is_some());
+        assert!(part.files(&old, Wait::No).unwrap().view.find("first").is_some(), "for listings that go on");
     }
 }

@@ -63,7 +63,8 @@ impl Workers {
     }
 
     fn wake(&self, mut queues: MutexGuard<'_, Queues>) {
-        if queues.idle == 0 && queues.threads < self.threads_max {
+        // Threads that were woken and have not run yet still count as idle: there must be one for each job.
+        if queues.idle < queues.urgent.len() + queues.ahead.len() && queues.threads < self.threads_max {
             queues.threads += 1;
             drop(queues);
             let shared = self.shared.clone();
