@@ -10,8 +10,9 @@ use std::path::Path;
 /// True if `mount_point` is a dead FUSE mount of `source`, as /proc/self/mountinfo names it.
 pub fn is_ours(mount_point: &Path, source: &str) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    is_dead(mount_point)
-        && topmost(&table, mount_point).is_some_and(|(kind, from)| kind.starts_with("fuse") && from == source)
+    // The table of mounts first: asking a mount of somebody else may take for ever.
+    topmost(&table, mount_point).is_some_and(|(kind, from)| kind.starts_with("fuse") && from == source)
+        && is_dead(mount_point)
 }
 
 /// True for a mount whose daemon has ended. Asks for free space, because the kernel may still know attributes and names.

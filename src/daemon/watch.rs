@@ -11,11 +11,12 @@ use crate::telemetry::event::{Event, EventCode};
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Time given to a file that was created and not yet closed.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -206,7 +207,7 @@ struct Inotify {
     /// Table names by watched folder; shared with the thread that filters events.
     folders: Arc<Mutex<HashMap<PathBuf, String>>>,
     /// Folders by table name, to see when a table's folders have changed.
-    tables: HashMap<String, Vec<PathBuf>>,
+    tables: HashMap<String, Vec<Folder>>,
 }
 
 impl Inotify {
@@ -237,11 +238,11 @@ impl Inotify {
         if self.tables.get(entry.name()) == Some(&folders) {
             return true;
         }
-        for folder in self.tables.remove(entry.name()).unwrap_or_default() {
-            let _ = self.watcher.unwatch(&folder);
-            self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(&folder);
+        for Folder { path, .. } in self.tables.remove(entry.name()).unwrap_or_default() {
+            let _ = self.watcher.unwatch(&path);
+            self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(&path);
         }
-        for folder in &folders {
+        for Folder { path: folder, .. } in &folders {
             if let Err(error) = self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 watch_failed(&format!("{}: {error}", folder.display()));
                 return false;
@@ -260,8 +261,25 @@ fn watch_failed(message: &str) {
         .record();
 }
 
+/// A watched folder. The kernel's watch belongs to the folder itself: one that was made anew in its place is another one.
+#[derive(Debug, PartialEq, Eq)]
+struct Folder {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    /// Where the filesystem knows: a new folder often gets the inode number of the one before.
+    born: Option<SystemTime>,
+}
+
+impl Folder {
+    fn at(path: PathBuf) -> Option<Folder> {
+        let found = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_dir)?;
+        Some(Folder { path, device: found.dev(), inode: found.ino(), born: found.created().ok() })
+    }
+}
+
 /// The folders whose changes mean that a commit may have happened; `None` where inotify cannot tell.
-fn folders_of(entry: &Entry) -> Option<Vec<PathBuf>> {
+fn folders_of(entry: &Entry) -> Option<Vec<Folder>> {
     let table = entry.opened_table()?;
     let storage: &dyn Storage = &**table.storage();
     let mut folders = vec![storage.local_path(&TablePath::parse(".hoodie").ok()?)?];
@@ -269,7 +287,10 @@ fn folders_of(entry: &Entry) -> Option<Vec<PathBuf>> {
     // A table without its timeline folder yet is watched through the folder above.
     folders.extend(storage.local_path(&timeline).filter(|f| f.is_dir()));
     folders.dedup();
-    if folders.iter().all(|f| sees_every_change(f)) { Some(folders) } else { None }
+    if !folders.iter().all(|f| sees_every_change(f)) {
+        return None;
+    }
+    folders.into_iter().map(Folder::at).collect()
 }
 
 /// False on network filesystems, where inotify misses what other machines do.
