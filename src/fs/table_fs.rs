@@ -84,8 +84,8 @@ pub(super) enum Mounted {
 /// The tables of the mount by path; the root path alone where the mount is one table.
 pub(super) type Tables = BTreeMap<TablePath, Mounted>;
 
-/// A virtual file: of a table, or of the whole mount.
-type ContentKey = (Option<TablePath>, VirtualFile);
+/// What virtual files held when they were last made; those of the whole mount have no table.
+type Contents = HashMap<(Option<TablePath>, VirtualFile), (Instant, Arc<[u8]>)>;
 
 /// The tree of one table or of a warehouse.
 pub struct TableFs {
@@ -98,7 +98,7 @@ pub struct TableFs {
     pub(super) budget: Arc<Budget>,
     pub(super) opens: Opens,
     pub(super) totals: Mutex<HashMap<TablePath, Arc<Totals>>>,
-    pub(super) contents: Mutex<HashMap<ContentKey, (Instant, Arc<[u8]>)>>,
+    pub(super) contents: Mutex<Contents>,
     pub(super) old_sizes: Mutex<HashMap<(u64, u32), u64>>,
     pub(super) publishing: Mutex<()>,
     pub(super) started: Instant,
