@@ -4,6 +4,9 @@
 //! without a race. An absolute link that points back inside is followed by resolving it to the path it means and opening
 //! that path with the same guard. Where `openat2` is missing, each component is opened with `O_NOFOLLOW`: links are then
 //! refused altogether.
+//!
+//! A directory that was deleted and made anew at the same path is another one: it takes the place of the first as soon as a name is
+//! not found any more. One that was itself opened below another is not replaced, since only its parent could do so safely.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::CString;
@@ -11,34 +14,54 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// `RESOLVE_BENEATH` answers `EAGAIN` while directories above the name are being renamed; a storm of renames ends here.
 const RACES_MAX: u32 = 128;
+const ROOT_FLAGS: i32 = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
 /// A directory below which names are opened.
 #[derive(Debug)]
 pub(super) struct Beneath {
-    root: File,
+    root: RwLock<Arc<File>>,
     root_path: PathBuf,
     guarded: bool,
+    replaceable: bool,
 }
 
 impl Beneath {
     /// Opens the directory itself; links in `path` are followed.
     pub(super) fn new(path: &Path) -> Result<Self> {
         let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| nul(path))?;
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
         // SAFETY: the path is a NUL-terminated string that outlives the call.
-        let root = owned(unsafe { libc::open(c_path.as_ptr(), flags) }).map_err(|e| missing_table(path, e))?;
-        let guarded = openat2(root.as_raw_fd(), c".", flags, libc::RESOLVE_BENEATH).is_ok();
-        Ok(Beneath { root, root_path: path.to_owned(), guarded })
+        let root = owned(unsafe { libc::open(c_path.as_ptr(), ROOT_FLAGS) }).map_err(|e| missing_table(path, e))?;
+        let guarded = openat2(root.as_raw_fd(), c".", ROOT_FLAGS, libc::RESOLVE_BENEATH).is_ok();
+        Ok(Beneath { root: RwLock::new(Arc::new(root)), root_path: path.to_owned(), guarded, replaceable: true })
     }
 
     /// The same guard around a directory below.
     pub(super) fn below(&self, relative: &str) -> Result<Self> {
-        let root = self.open(relative, libc::O_PATH | libc::O_DIRECTORY)?;
-        Ok(Beneath { root, root_path: self.root_path.join(relative), guarded: self.guarded })
+        let root = RwLock::new(Arc::new(self.open(relative, libc::O_PATH | libc::O_DIRECTORY)?));
+        let root_path = self.root_path.join(relative);
+        Ok(Beneath { root, root_path, guarded: self.guarded, replaceable: false })
+    }
+
+    fn root(&self) -> Arc<File> {
+        self.root.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The directory that now is where `old` was, if it is another one.
+    fn made_anew(&self, old: &File) -> Option<Arc<File>> {
+        let (before, now) = (old.metadata().ok()?, std::fs::metadata(&self.root_path).ok()?);
+        if !self.replaceable || (before.dev(), before.ino()) == (now.dev(), now.ino()) {
+            return None;
+        }
+        let new = Arc::new(File::options().read(true).custom_flags(ROOT_FLAGS).open(&self.root_path).ok()?);
+        tracing::info!(path = %self.root_path.display(), "the directory was made anew");
+        *self.root.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        Some(new)
     }
 
     /// Where the directory is; only for messages and for what takes no descriptor.
@@ -51,53 +74,48 @@ impl Beneath {
         let name = if relative.is_empty() { "." } else { relative };
         let c_name = CString::new(name).map_err(|_| nul(Path::new(name)))?;
         let flags = flags | libc::O_CLOEXEC;
-        let opened = if self.guarded { self.open_guarded(&c_name, flags) } else { self.open_by_component(name, flags) };
+        let at = |root: &File| match self.guarded {
+            true => self.open_guarded(root, &c_name, flags),
+            false => open_by_component(root, name, flags),
+        };
+        let root = self.root();
+        let mut opened = at(&root);
+        if opened.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+            && let Some(new) = self.made_anew(&root)
+        {
+            opened = at(&new);
+        }
         opened.map_err(|e| self.explain(relative, e))
     }
 
-    fn open_guarded(&self, name: &CString, flags: i32) -> io::Result<File> {
+    fn open_guarded(&self, root: &File, name: &CString, flags: i32) -> io::Result<File> {
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-        let mut result = openat2(self.root.as_raw_fd(), name, flags, resolve);
+        let mut result = openat2(root.as_raw_fd(), name, flags, resolve);
         for _ in 0..RACES_MAX {
             match &result {
                 Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => {
-                    result = openat2(self.root.as_raw_fd(), name, flags, resolve)
+                    result = openat2(root.as_raw_fd(), name, flags, resolve)
                 }
                 _ => break,
             }
         }
         match result {
-            Err(e) if e.raw_os_error() == Some(libc::EXDEV) => self.open_absolute_link(name, flags).unwrap_or(Err(e)),
+            Err(e) if e.raw_os_error() == Some(libc::EXDEV) => {
+                self.open_absolute_link(root, name, flags).unwrap_or(Err(e))
+            }
             other => other,
         }
     }
 
     /// The guard refuses every absolute link. One that means a place inside is opened by that place's own path; what it
     /// means may change in between, but the second open is guarded like the first and follows no link at all.
-    fn open_absolute_link(&self, name: &CString, flags: i32) -> Option<io::Result<File>> {
+    fn open_absolute_link(&self, root: &File, name: &CString, flags: i32) -> Option<io::Result<File>> {
         let base = self.root_path.canonicalize().ok()?;
         let meant = base.join(Path::new(name.to_str().ok()?)).canonicalize().ok()?;
         let inside = meant.strip_prefix(&base).ok()?;
         let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
         let inside = CString::new(inside.as_os_str().as_bytes()).ok()?;
-        Some(openat2(self.root.as_raw_fd(), &inside, flags, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS))
-    }
-
-    fn open_by_component(&self, name: &str, flags: i32) -> io::Result<File> {
-        let mut dir = self.root.try_clone()?;
-        let mut parts = name.split('/').peekable();
-        while let Some(part) = parts.next() {
-            let c_part = CString::new(part)?;
-            let last = parts.peek().is_none();
-            let step = if last { flags } else { libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC };
-            // SAFETY: the descriptor is open and the name is a NUL-terminated string that outlives the call.
-            dir = owned(unsafe { libc::openat(dir.as_raw_fd(), c_part.as_ptr(), step | libc::O_NOFOLLOW) })?;
-            // With O_PATH, a link is opened itself instead of being refused.
-            if last && step & libc::O_PATH != 0 && dir.metadata()?.file_type().is_symlink() {
-                return Err(io::Error::from_raw_os_error(libc::ELOOP));
-            }
-        }
-        Ok(dir)
+        Some(openat2(root.as_raw_fd(), &inside, flags, libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS))
     }
 
     fn explain(&self, relative: &str, e: io::Error) -> Error {
@@ -150,6 +168,23 @@ fn owned(fd: i32) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
+fn open_by_component(root: &File, name: &str, flags: i32) -> io::Result<File> {
+    let mut dir = root.try_clone()?;
+    let mut parts = name.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let c_part = CString::new(part)?;
+        let last = parts.peek().is_none();
+        let step = if last { flags } else { libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC };
+        // SAFETY: the descriptor is open and the name is a NUL-terminated string that outlives the call.
+        dir = owned(unsafe { libc::openat(dir.as_raw_fd(), c_part.as_ptr(), step | libc::O_NOFOLLOW) })?;
+        // With O_PATH, a link is opened itself instead of being refused.
+        if last && step & libc::O_PATH != 0 && dir.metadata()?.file_type().is_symlink() {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+    }
+    Ok(dir)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +208,27 @@ mod tests {
             }
         }
         assert_eq!(beneath.open("d/no", libc::O_RDONLY).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_directory_made_anew_takes_the_place_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let make = |content: &str| {
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("f"), content).unwrap();
+        };
+        make("1");
+        let beneath = Beneath::new(&path).unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        assert_eq!(beneath.open("f", libc::O_RDONLY).unwrap_err().kind(), ErrorKind::NotFound);
+        make("second");
+        assert_eq!(beneath.open("f", libc::O_RDONLY).unwrap().metadata().unwrap().len(), 6);
+        assert_eq!(beneath.open("g", libc::O_RDONLY).unwrap_err().kind(), ErrorKind::NotFound);
+        std::fs::create_dir(path.join("d")).unwrap();
+        let below = beneath.below("d").unwrap();
+        std::fs::remove_dir(path.join("d")).unwrap();
+        std::os::unix::fs::symlink("/", path.join("d")).unwrap();
+        assert_eq!(below.open("etc", libc::O_PATH).unwrap_err().kind(), ErrorKind::NotFound, "not by its path");
     }
 }
