@@ -11,9 +11,8 @@ REPO = Path(__file__).resolve().parents[2]
 
 def binary():
     """HUDIFS, or the newer of this checkout's release and debug builds."""
-    if os.environ.get("HUDIFS"):
-        return os.environ["HUDIFS"]
-    built = [p for p in (REPO / "target/release/hudifs", REPO / "target/debug/hudifs") if os.access(p, os.X_OK)]
+    named = os.environ.get("HUDIFS")
+    built = [p for p in ([Path(named)] if named else [REPO / "target/release/hudifs", REPO / "target/debug/hudifs"]) if os.access(p, os.X_OK)]
     if not built:
         raise SystemExit("no hudifs binary: cargo build --release, or set HUDIFS")
     return str(max(built, key=lambda p: p.stat().st_mtime))
@@ -27,8 +26,9 @@ class Mount:
 
     def __enter__(self):
         self.point.mkdir(parents=True, exist_ok=True)
+        program = binary()
         self.log = Path(tempfile.mkstemp(prefix="hudifs-log-")[1])
-        command = [binary(), "mount", "--foreground", *self.options, str(self.table), str(self.point)]
+        command = [program, "mount", "--foreground", *self.options, str(self.table), str(self.point)]
         self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log.open("w"), stderr=subprocess.STDOUT)
         end = time.monotonic() + 30
         while not os.path.ismount(self.point):
