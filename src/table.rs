@@ -111,6 +111,7 @@ impl Table {
             return Ok(None);
         }
         let new = Arc::new(resolve(&self.storage, &self.options, config, timeline, old.generation + 1)?);
+        new.inherit_partitions(&old);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
         Ok(Some(new))
     }
@@ -182,6 +183,28 @@ impl Snapshot {
         partitions.sort();
         partitions.dedup();
         Ok(self.partitions.get_or_init(|| partitions.into()).clone())
+    }
+
+    /// Takes over the partitions that an older snapshot knows, with those that commits since added: finding partitions in storage
+    /// is a walk over the table, or a listing of all of it. After a clean, which may remove partitions, they are listed anew.
+    fn inherit_partitions(&self, older: &Snapshot) {
+        let Some(known) = older.partitions.get() else { return };
+        let from_storage = self.lister.name() == "storage" && older.lister.name() == "storage";
+        if !from_storage || changes::may_drop_partitions(self, older) {
+            return;
+        }
+        let Changed::Partitions(touched) = self.changed_since(older) else { return };
+        let mut partitions = known.to_vec();
+        for new in touched.into_iter().filter(|p| known.binary_search(p).is_err()) {
+            match self.lister.has_partition(&new) {
+                Ok(true) => partitions.push(new),
+                // Without a partition metafile it is no partition, as the walk would have it.
+                Ok(false) => {}
+                Err(_) => return,
+            }
+        }
+        partitions.sort();
+        let _ = self.partitions.set(partitions.into());
     }
 
     /// Resolves one partition: lists it and applies the slicing rules. Not cached here.

@@ -195,11 +195,7 @@ impl Service {
     /// The snapshot that the root of a table shows.
     fn shown(&self, entry: &Entry) -> Result<Arc<Snapshot>, Failure> {
         let table = entry.opened_table().ok_or_else(|| Failure::from(entry.failure()).table(&entry.name))?;
-        let shown = match &self.options.as_of {
-            Some(moment) => table.as_of(moment),
-            None => Ok(table.snapshot()),
-        };
-        shown.map_err(|e| Failure::from(e).table(&entry.name))
+        Ok(table.snapshot())
     }
 }
 
@@ -267,11 +263,8 @@ impl Entry {
 
 /// Opens a table, and says what its owner should know.
 fn open(storage: Arc<dyn Storage>, options: &ServiceOptions) -> Result<Arc<Table>> {
-    let table = Table::open(storage, TableOptions { listing: options.listing, as_of: None })?;
-    if let Some(moment) = &options.as_of {
-        // A moment that cannot be shown is refused now, not at the first look.
-        table.as_of(moment)?;
-    }
+    // A pinned table resolves its moment here, once: one that lies in the future does not move on with later commits.
+    let table = Table::open(storage, TableOptions { listing: options.listing, as_of: options.as_of.clone() })?;
     note_warnings(table.uri(), &table.snapshot());
     Ok(table)
 }

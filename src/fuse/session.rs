@@ -104,8 +104,7 @@ impl Session {
             return Err(Error::io("starting a thread", error));
         }
         mount::raise_read_ahead(&mount_point, READ_AHEAD_KIB);
-        tracing::info!(mount_point = %mount_point.display(), serving = ?shared.serving(), "mounted; the tree is read-only, \
-             writes go through the control socket");
+        tracing::info!(mount_point = %mount_point.display(), serving = ?shared.serving(), "mounted; the tree is read-only");
         Ok(Session { mount_point, shared, teller, end, _keep: keep })
     }
 

@@ -54,6 +54,13 @@ fn partitions(new: &Snapshot, old: &Snapshot) -> Result<Option<BTreeSet<TablePat
     Ok(Some(touched))
 }
 
+/// True if something may have happened since that removes partitions.
+pub(super) fn may_drop_partitions(new: &Snapshot, old: &Snapshot) -> bool {
+    let before: HashSet<Key> = old.timeline.completed().map(key).collect();
+    let drops = |a: Action| matches!(a, Action::Clean | Action::Rollback | Action::Restore);
+    new.timeline.completed().any(|i| drops(i.action) && !before.contains(&key(i)))
+}
+
 type Key = (InstantTime, Action);
 
 fn key(instant: &Instant) -> Key {

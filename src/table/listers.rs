@@ -73,6 +73,14 @@ impl Listers {
         self.ask(|lister| lister.files(partition))
     }
 
+    /// True if the storage has the partition's metafile.
+    pub(super) fn has_partition(&self, partition: &TablePath) -> Result<bool> {
+        match &self.storage {
+            Some(storage) => storage.has_partition(partition),
+            None => Ok(false),
+        }
+    }
+
     fn ask<T>(&self, question: impl Fn(&dyn Lister) -> Result<T>) -> Result<(T, bool)> {
         let failure = match &self.metadata {
             None => None,

@@ -35,6 +35,15 @@ impl StorageLister {
         StorageLister { storage, root, partitioned: !config.partition_fields().is_empty() }
     }
 
+    /// True if the folder has a partition metafile.
+    pub fn has_partition(&self, partition: &TablePath) -> Result<bool> {
+        match self.storage.list(&self.root.join(partition.as_str())?) {
+            Ok(entries) => Ok(entries.iter().any(is_mark)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The partitions that one flat listing tells; `None` where the store has none to offer.
     fn partitions_of_flat_listing(&self) -> Option<Result<BTreeSet<String>>> {
         let files = match self.storage.list_flat(&self.root)? {
@@ -166,6 +175,10 @@ fn lock(state: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn is_mark(entry: &DirEntry) -> bool {
+    entry.kind != EntryKind::Dir && entry.name.starts_with(PARTITION_METADATA)
+}
+
 /// The folder's path below the root if it is a partition, and the folders to look into next.
 fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Result<(Option<String>, Vec<TablePath>)> {
     let is_base = folder == root;
@@ -180,7 +193,6 @@ fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Res
         Err(e) if e.kind() == ErrorKind::NotFound && !is_base => return Ok((None, Vec::new())),
         Err(e) => return Err(e),
     };
-    let is_mark = |e: &DirEntry| e.kind != EntryKind::Dir && e.name.starts_with(PARTITION_METADATA);
     let partition = entries.iter().any(is_mark).then(|| below_root.to_owned());
     if (partition.is_some() && !is_base) || below_root.split('/').count() >= DEPTH_MAX {
         return Ok((partition, Vec::new()));

@@ -24,6 +24,7 @@ mod mount;
 mod mounted;
 mod observability;
 mod order;
+mod refresh;
 mod semantics;
 mod servers;
 mod storage;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const TABLE: &str = "v6_cow_basic_hive";
 
-fn fixture(name: &str) -> Unpacked {
+pub fn fixture(name: &str) -> Unpacked {
     unpack(&repo().join(format!("tests/fixtures/{name}.zip")), name)
 }
 
@@ -39,7 +39,7 @@ fn errno(result: std::io::Result<impl Sized>) -> i32 {
 }
 
 /// What a foreign writer does on a table of version 6: new base files (here: old bytes under new names), then the commit.
-fn commit(base: &Path, instant: &str, files: &[(&str, &Path)]) -> Vec<PathBuf> {
+pub fn commit(base: &Path, instant: &str, files: &[(&str, &Path)]) -> Vec<PathBuf> {
     let mut stats = serde_json::Map::new();
     let mut written = Vec::new();
     for (partition, from) in files {
