@@ -7,6 +7,7 @@ mod table;
 
 pub use table::{BaseFormat, TableConfig, TableType, Version};
 
+use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -22,10 +23,17 @@ impl Properties {
         // ISO-8859-1: every byte is the code point of its value.
         let text: String = bytes.iter().map(|b| *b as char).collect();
         let mut properties = Properties::default();
+        // Where each key is: a file of millions of keys must not take a look at all of them for each.
+        let mut places: HashMap<String, usize> = HashMap::new();
         let mut chars = text.chars().peekable();
         while chars.peek().is_some() {
-            if let Some((key, value)) = parse_line(&mut chars) {
-                properties.set(key, value);
+            let Some((key, value)) = parse_line(&mut chars) else { continue };
+            match places.get(&key).and_then(|at| properties.pairs.get_mut(*at)) {
+                Some(pair) => pair.1 = value,
+                None => {
+                    places.insert(key.clone(), properties.pairs.len());
+                    properties.pairs.push((key, value));
+                }
             }
         }
         properties
@@ -39,13 +47,6 @@ impl Properties {
     /// All pairs, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()))
-    }
-
-    fn set(&mut self, key: String, value: String) {
-        match self.pairs.iter_mut().find(|(k, _)| *k == key) {
-            Some(pair) => pair.1 = value,
-            None => self.pairs.push((key, value)),
-        }
     }
 }
 

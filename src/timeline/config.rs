@@ -12,7 +12,7 @@ use std::time::Duration;
 const FOLDER: &str = ".hoodie";
 const FILES: [&str; 2] = [".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup"];
 /// Largest file accepted, bytes. It holds the table's schema, once.
-const LEN_MAX: u64 = 64 << 20;
+const LEN_MAX: u64 = 16 << 20;
 /// Waits between rounds: an update takes a few store requests.
 const WAITS: [Duration; 4] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(800)];
