@@ -31,7 +31,8 @@ pub(super) fn load(
     let entries = match storage.list(&folder) {
         Ok(entries) => entries,
         // Object stores have no empty folders, and a table may have no instant yet.
-        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(e) if e.kind() == ErrorKind::NotFound && storage.is_object_store() => Vec::new(),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_folder(&folder)),
         Err(e) => return Err(e.context(format!("listing the timeline folder {folder}"))),
     };
     let layout = config.layout();
@@ -46,9 +47,15 @@ pub(super) fn load(
     Ok(Timeline(Arc::new(build(root, config, folder, instants, before))))
 }
 
+/// On a local disk Hudi makes the folder with the table. Without it the table would look empty.
+fn no_folder(folder: &TablePath) -> Error {
+    Error::corrupt(format!("the timeline folder {folder} does not exist"))
+        .with_hint("restore it; if it was moved, hoodie.timeline.path in hoodie.properties names it")
+}
+
 fn parse(layout: Layout, entries: &[DirEntry]) -> Vec<Instant> {
-    let files = entries.iter().filter(|e| matches!(e.kind, EntryKind::File { .. }));
-    files.filter_map(|e| Instant::parse_file_name(layout, &e.name)).collect()
+    // A name counts whatever bears it, as in Hudi: a folder in the place of a commit must not hide the commit.
+    entries.iter().filter_map(|e| Instant::parse_file_name(layout, &e.name)).collect()
 }
 
 /// Refuses a timeline of layout 1 of which completed instants lie where layout 2 has them, and no longer here. Costs nothing
