@@ -7,9 +7,9 @@
 
 use super::{ListedFile, Lister};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::file_name::PARTITION_METADATA;
+use crate::format::file_name::{BaseName, PARTITION_METADATA};
 use crate::format::properties::TableConfig;
-use crate::storage::{DirEntry, EntryKind, Storage, TablePath};
+use crate::storage::{DirEntry, EntryKind, ObjectMeta, Storage, TablePath};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,8 @@ const THREADS: usize = 4;
 const DEPTH_MAX: usize = 64;
 /// Folders that are no partitions looked into, at most: two links to a folder above them already make a tree without end.
 const FOLDERS_MAX: usize = 1_000_000;
+/// Files that are looked at in a folder above partitions.
+const LOOKS_MAX: usize = 10_000;
 const META_FOLDER: &str = ".hoodie";
 
 /// Lists by asking the store.
@@ -93,6 +95,8 @@ impl Lister for StorageLister {
         };
         let files = entries.into_iter().filter_map(|e| match e.kind {
             EntryKind::File { size } => Some(ListedFile { name: e.name, size }),
+            // A folder in the place of a base file is listed, so that the look at its size says what is wrong.
+            EntryKind::Dir if BaseName::parse(&e.name).is_some() => Some(ListedFile { name: e.name, size: None }),
             EntryKind::Dir => None,
         });
         Ok(files.collect())
@@ -175,8 +179,9 @@ fn lock(state: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Of whatever kind: a folder of that name is damage, and must not hide the partition.
 fn is_mark(entry: &DirEntry) -> bool {
-    entry.kind != EntryKind::Dir && entry.name.starts_with(PARTITION_METADATA)
+    entry.name.starts_with(PARTITION_METADATA)
 }
 
 /// The folder's path below the root if it is a partition, and the folders to look into next.
@@ -191,15 +196,28 @@ fn look_into(storage: &dyn Storage, root: &TablePath, folder: &TablePath) -> Res
         Ok(entries) => entries,
         // Dropped meanwhile.
         Err(e) if e.kind() == ErrorKind::NotFound && !is_base => return Ok((None, Vec::new())),
+        // It may be a partition. As one it fails by itself and says why, and the others are listed.
+        Err(e) if e.kind() == ErrorKind::Denied && !is_base => return Ok((Some(below_root.to_owned()), Vec::new())),
         Err(e) => return Err(e),
     };
     let partition = entries.iter().any(is_mark).then(|| below_root.to_owned());
     if (partition.is_some() && !is_base) || below_root.split('/').count() >= DEPTH_MAX {
         return Ok((partition, Vec::new()));
     }
-    let folders = entries.iter().filter(|e| e.kind == EntryKind::Dir && e.name != META_FOLDER);
+    let folders = entries.iter().filter(|e| e.kind == EntryKind::Dir && e.name != META_FOLDER && !is_mark(e));
+    let denied = if partition.is_none() { links_out(storage, folder, &entries) } else { Vec::new() };
     // A folder whose name cannot stand in a path cannot be a partition either.
-    Ok((partition, folders.filter_map(|e| folder.join(&e.name).ok()).collect()))
+    Ok((partition, folders.map(|e| &*e.name).chain(denied).filter_map(|n| folder.join(n).ok()).collect()))
+}
+
+/// Links that lead out of the table, as far as a local disk has any: each may have been a partition's folder. Above partitions
+/// there is hardly a file, so that the looks cost nothing; a folder of very many files is not one of partitions.
+fn links_out<'e>(storage: &dyn Storage, folder: &TablePath, entries: &'e [DirEntry]) -> Vec<&'e str> {
+    let unknown = entries.iter().filter(|e| e.kind == EntryKind::File { size: None });
+    let names: Vec<&str> = unknown.map(|e| &*e.name).take(LOOKS_MAX).collect();
+    let metas = storage.stat_many(folder, &names);
+    let denied = |meta: &Result<ObjectMeta>| meta.as_ref().is_err_and(|e| e.kind() == ErrorKind::Denied);
+    names.into_iter().zip(&metas).filter(|(_, meta)| denied(meta)).map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]
