@@ -38,6 +38,8 @@ pub(super) struct Changes {
     bytes: usize,
     /// Blocks that a dying writer left, a line each.
     pub warnings: Vec<String>,
+    /// The instants that blocks are of, or stand in for, whether they count or not.
+    pub instants: HashSet<InstantTime>,
 }
 
 /// One change of one key.
@@ -70,6 +72,7 @@ impl Changes {
         for file in &files {
             let found = file.scan(storage, &mut changes.warnings).map_err(|e| e.context(file.path))?;
             for (block, head) in found {
+                changes.instants.extend(head.compacted.iter().chain([&head.instant]));
                 blocks.push((file, block));
                 heads.push(head);
             }

@@ -3,7 +3,7 @@
 use super::changes::{Change, Changes};
 use super::record::Merge;
 use super::source::FileSource;
-use super::valid::{Committed, ValidInstants, check_maintained};
+use super::valid::{Committed, ValidInstants, check_logs, check_maintained};
 use super::{ALL_PARTITIONS, FILES, NON_PARTITIONED, ROOT, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::avro::Schema;
@@ -89,6 +89,7 @@ impl MetadataLister {
         for warning in &changes.warnings {
             data.warn(format!("metadata table: {warning}"));
         }
+        check_logs(data, &committed, slice.base_instant, &changes.instants)?;
         let base = slice.base.map(|path| Base::open(storage, path)).transpose()?;
         let lister = MetadataLister { base, changes, log_files: slice.logs.len() };
         // The record that every metadata table has: without it what was found is not a listing.

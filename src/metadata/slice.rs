@@ -20,6 +20,8 @@ const GROUP: [&str; 2] = ["files-0000-0", "files-0000"];
 pub(super) struct Slice {
     /// The base file, if there is one.
     pub base: Option<TablePath>,
+    /// The instant of the base file.
+    pub base_instant: Option<InstantTime>,
     /// The log files in the order in which they are read.
     pub logs: Vec<LogFile>,
 }
@@ -50,11 +52,12 @@ pub(super) fn newest(storage: &dyn Storage, committed: &Committed<'_>) -> Result
     if base.is_none() && logs.is_empty() {
         return Err(Error::corrupt(format!("{dir} holds no committed file")));
     }
-    Ok(Slice { base, logs })
+    Ok(Slice { base, base_instant: names.base_instant, logs })
 }
 
 struct Names<'n> {
     base: Option<&'n str>,
+    base_instant: Option<InstantTime>,
     logs: Vec<(&'n str, Option<u64>)>,
 }
 
@@ -87,7 +90,7 @@ fn pick<'n>(committed: &Committed<'_>, files: impl Iterator<Item = (&'n str, Opt
             on_top.push(file);
         }
     }
-    Ok(Names { base: base.map(|(_, name)| name), logs: on_top })
+    Ok(Names { base: base.map(|(_, name)| name), base_instant: base.map(|(instant, _)| instant), logs: on_top })
 }
 
 fn check_group(file_id: &str, name: &str) -> Result<()> {

@@ -127,3 +127,27 @@ pub(super) fn check_maintained(data: &Timeline, committed: &Committed<'_>) -> Re
     }
     Ok(())
 }
+
+/// Fails if a write that both tables have completed since the base file left no block in the log files: a log that was
+/// emptied, cut off or lost. Every write puts a record there, if only the list of partitions.
+///
+/// Only what is newer than the base in every sense is asked for: at the border, what a compaction took is a matter of rules.
+pub(super) fn check_logs(
+    data: &Timeline,
+    committed: &Committed<'_>,
+    base: Option<InstantTime>,
+    found: &HashSet<InstantTime>,
+) -> Result<()> {
+    for instant in committed.metadata.completed().filter(|i| i.action.completes_as() == Action::DeltaCommit) {
+        let time = instant.requested;
+        let after = |base: InstantTime| time > base && instant.completion.is_none_or(|at| at > base);
+        let is_write = data.find_write(time).is_some_and(Instant::is_completed);
+        if base.is_none_or(after) && is_write && !found.contains(&time) {
+            return Err(Error::corrupt(format!(
+                "no log file holds the records of {instant}: one was cut off or is gone"
+            ))
+            .with_hint("let Hudi rebuild it: delete it with Hudi's CLI (metadata delete), or write once without it"));
+        }
+    }
+    Ok(())
+}

@@ -205,18 +205,19 @@ fn services_of_version_6_append_digits_to_instants() {
 #[test]
 fn rollbacks_deletes_and_log_compactions_in_the_logs() {
     let table = Synthetic::new(6);
-    for time in [SOLO, T[1], T[2], T[3], T[4], T[5], T[6]] {
-        table.commit(time, time);
-    }
+    let commit = |times: &[&str]| times.iter().for_each(|time| table.commit(time, time));
+    commit(&[SOLO, T[1], T[2], T[3]]);
     table.base(SOLO, &[ALL_P, ("p", &[("base", Some(1))]), ("q", &[("q", Some(1))])]);
     let put = |instant, name| table.block(instant, &[("p", &[(name, Some(1))])]);
     table.log(SOLO, 1, &[put(T[1], "one"), put(T[2], "two")]);
     table.log(SOLO, 2, &[rollback_block(T[3], T[2]), put(T[3], "three")]);
     check(&table, &[("base", 1), ("one", 1), ("three", 1)]);
+    commit(&[T[4], T[5]]);
     // Replaces 1 and 3, and is itself whole.
     let merged = table.compacted_block(T[4], &format!("{},{}", T[1], T[3]), &[("p", &[("merged", Some(1))])]);
     table.log(SOLO, 3, &[merged, put(T[5], "five")]);
     check(&table, &[("base", 1), ("five", 1), ("merged", 1)]);
+    commit(&[T[6]]);
     table.log(SOLO, 4, &[delete_block(T[6], &["p"]), table.block(T[6], &[("p", &[("six", Some(1))])])]);
     check(&table, &[("six", 1)]);
     let lister = table.open().unwrap();
@@ -281,6 +282,10 @@ fn a_metadata_table_that_missed_a_write_is_not_trusted() {
         table.commit(SOLO, "20240101000000001");
         table.commit(T[1], T[2]);
         table.base(SOLO, &[ALL_P]);
+        // The records of a write that both tables have completed must be somewhere.
+        let error = table.open().unwrap_err();
+        assert!(error.message().contains(&format!("no log file holds the records of completed deltacommit {}", T[1])));
+        table.log(log_name(i == 0, SOLO, T[1]), 1, &[table.block(T[1], &[ALL_P])]);
         table.open().unwrap();
         for missed in ["commit", "replacecommit", "clean"] {
             let file = format!("{}{}.{missed}", T[3], if i == 0 { String::new() } else { format!("_{}", T[4]) });
