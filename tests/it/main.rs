@@ -18,6 +18,7 @@ mod fixtures;
 mod fs;
 mod golden;
 mod hfile_writer;
+mod hostile;
 mod metadata;
 mod metadata_writer;
 mod mount;
