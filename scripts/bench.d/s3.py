@@ -3,7 +3,6 @@ import glob
 import os
 import re
 import subprocess
-import urllib.request
 
 import boto3
 import tables
@@ -12,10 +11,10 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
 def requests_made(mount):
-    """HTTP requests by kind, as the daemon's metrics count them where they leave."""
+    """Calls to the store by kind, as the daemon counts them."""
     with open(f"{mount}/.hudifs/metrics") as f:
-        lines = [line.split() for line in f if line.startswith("hudifs_storage_http_requests") or line.startswith("hudifs_storage_requests")]
-    return {re.sub(r"^[a-z_]*", "", name): int(float(value)) for name, value in lines if float(value)}
+        found = re.findall(r'^hudifs_storage_requests_total\{op="(\w+)"\} (\d+)', f.read(), re.M)
+    return {op: int(count) for op, count in found if int(count)}
 
 
 def run(work, small, Mount, row, interleaved):
@@ -42,10 +41,11 @@ def measure(work, small, Mount, row, env):
             full = os.path.join(folder, name)
             client.upload_file(full, "hudifs", f"trips/{os.path.relpath(full, base)}")
     bench = max(glob.glob(f"{ROOT}/target/release/deps/s3-*[!.d]"), key=os.path.getmtime)
-    with Mount("s3://hudifs/trips", "--memory-target", "64MiB") as m:
+    with Mount("s3://hudifs/trips", "--memory-target", "128MiB") as m:
         before = requests_made(m.dir)
         subprocess.run(["ls", "-lR", m.dir], stdout=subprocess.DEVNULL, check=True)
         after = requests_made(m.dir)
         print("requests for ls -lR of", len(paths), "files:", {k: v - before.get(k, 0) for k, v in after.items() if v != before.get(k, 0)})
-        for requests in (4, 8):
-            subprocess.run([bench, f"{m.dir}/{paths[0]}", "hudifs", f"trips/{paths[0]}", str(requests)], check=True)
+        for part in ("2", "8"):
+            print(f"client with 8 requests of {part} MiB each in flight:")
+            subprocess.run([bench, f"{m.dir}/{paths[0]}", "hudifs", f"trips/{paths[0]}", "8", part], check=True)

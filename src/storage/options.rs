@@ -42,7 +42,7 @@ impl Default for StorageOptions {
             cache_dir: None,
             max_cache_size_bytes: None,
             read_ahead_min_bytes: MIB / 8,
-            read_ahead_max_bytes: 16 * MIB,
+            read_ahead_max_bytes: 64 * MIB,
             requests_max: 64,
             retry_budget: Duration::from_secs(30),
         }
