@@ -248,16 +248,7 @@ impl Snapshot {
 
     /// The newest completed commit at or before a moment.
     pub fn resolve(&self, moment: &str) -> Result<InstantTime> {
-        let wanted = moment::parse(moment)?;
-        self.timeline.latest_write_at(wanted).ok_or_else(|| {
-            let first = self.timeline.writes().next().map(|i| i.requested.to_string());
-            Error::not_found(format!("{} has no completed commit at or before {moment}", self.storage.uri())).with_hint(
-                match first {
-                    Some(first) => format!("the oldest one that is still on the timeline is {first}"),
-                    None => "the table has no completed commit yet".to_owned(),
-                },
-            )
-        })
+        commit_at(&*self.storage, &self.timeline, moment)
     }
 
     fn as_of(&self, instant: InstantTime) -> Result<Snapshot> {
@@ -295,7 +286,7 @@ fn resolve(
 ) -> Result<Snapshot> {
     let as_of = match &options.as_of {
         None => None,
-        Some(moment) => Some(moment::parse(moment)?),
+        Some(moment) => Some(commit_at(&**storage, &timeline, moment)?),
     };
     let context = ViewContext::load(&**storage, &timeline, &config, as_of)?;
     let lister = Arc::new(Listers::choose(storage, options.listing, &context)?);
@@ -308,6 +299,19 @@ fn resolve(
         generation,
         pinned: as_of.is_some(),
         partitions: OnceLock::new(),
+    })
+}
+
+/// The newest completed commit at or before a moment.
+fn commit_at(storage: &dyn Storage, timeline: &Timeline, moment: &str) -> Result<InstantTime> {
+    let wanted = moment::parse(moment)?;
+    timeline.latest_write_at(wanted).ok_or_else(|| {
+        let first = timeline.writes().next().map(|i| i.requested);
+        let error = Error::not_found(format!("{} has no completed commit at or before {moment}", storage.uri()));
+        error.with_hint(match first {
+            Some(first) => format!("the oldest one that is still on the timeline is {first}"),
+            None => "the table has no completed commit yet".to_owned(),
+        })
     })
 }
 
