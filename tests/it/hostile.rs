@@ -4,8 +4,8 @@
 //! time and without a panic. A file that the whole table shows may be missing only if its partition gives an error, or if a
 //! warning says that something is wrong: silent loss is the worst failure. Nothing from outside the table is ever read.
 //!
-//! The choice of damages is random. `HUDIFS_HOSTILE_SEED` repeats one, `HUDIFS_HOSTILE_ROUNDS` (default 4) sets how many
-//! damages each table gets.
+//! The choice of damages is random. `HUDIFS_HOSTILE_SEED` (default 1) makes another, `HUDIFS_HOSTILE_ROUNDS` (default 4) sets
+//! how many damages each table gets.
 
 mod damage;
 mod judge;

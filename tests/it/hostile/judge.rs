@@ -117,11 +117,9 @@ pub fn judge(whole: &Look, damaged: &Look, allow: Allow) -> Option<String> {
 pub struct Random(pub u64);
 
 impl Random {
-    /// Seeded by `HUDIFS_HOSTILE_SEED`, else by the clock; says the seed.
+    /// Seeded by `HUDIFS_HOSTILE_SEED`, else by 1, so that a run without it is the same every time; says the seed.
     pub fn seeded() -> Random {
-        let seed = std::env::var("HUDIFS_HOSTILE_SEED").ok().and_then(|s| s.parse().ok());
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let seed = seed.unwrap_or(now.as_nanos() as u64);
+        let seed: u64 = std::env::var("HUDIFS_HOSTILE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
         println!("HUDIFS_HOSTILE_SEED={seed}");
         Random(seed)
     }
