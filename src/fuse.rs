@@ -11,6 +11,7 @@ mod mount;
 mod notify;
 mod session;
 mod shared;
+mod walkers;
 
 pub use notify::Told;
 pub use session::{MountOptions, Session};

@@ -4,7 +4,7 @@
 //! with EIO and does not end the thread. Everything that would change the tree is refused here, in one way.
 
 use super::shared::{Mode, Serving, Shared, answer, done, file_attr, file_type};
-use crate::fs::{Fault, Item, Lookup, Sink, Wait};
+use crate::fs::{Fault, Invalidation, Item, Kind, Lookup, Sink, Wait};
 use crate::telemetry::{Event, EventCode, FuseOp, OpenMode, metric};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
@@ -89,8 +89,15 @@ impl Filesystem for Adapter {
         Ok(())
     }
 
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let started = Instant::now();
+        let forget = self.shared.walkers.looks_up(req.pid(), parent.0);
+        if !forget.is_empty()
+            && let Some(teller) = self.shared.teller.get()
+        {
+            // Only handed over: the thread that tells the kernel must not be this one, and nobody waits for it here.
+            drop(teller.tell(Invalidation { inodes: forget, ..Invalidation::default() }));
+        }
         let ttl = with_ttl!(self);
         let finish = move |shared: &Shared, reply: ReplyEntry, result: Result<Lookup, Errno>| match result {
             Ok(Lookup::Found { attr, keep }) => {
@@ -252,13 +259,18 @@ impl Filesystem for Adapter {
         );
     }
 
-    fn readdirplus(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+    fn readdirplus(&self, req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
         let ttl = self.ttl;
+        // What goes on was asked for: the kernel has seen lookups in the directory.
+        let (shared, pid) = (self.shared.clone(), req.pid());
+        let files = move || offset != 0 || shared.walkers.lists(pid, ino.0);
         answer(
             &self.shared,
             FuseOp::Readdirplus,
             reply,
-            move |fs, wait, reply| fs.readdir(ino.0, offset, true, wait, &mut Plus { reply, fs, ttl }),
+            move |fs, wait, reply| {
+                fs.readdir(ino.0, offset, true, wait, &mut Plus { reply, fs, ttl, files: &files, sure: None })
+            },
             |_, reply, result| match result {
                 Ok(()) => reply.ok(),
                 Err(errno) => reply.error(errno),
@@ -492,10 +504,17 @@ struct Plus<'a> {
     reply: &'a mut ReplyDirectoryPlus,
     fs: &'a crate::fs::TableFs,
     ttl: Duration,
+    /// True if files are to come with their attributes; asked once, at the first file. Otherwise the reply ends there, after
+    /// `.` and `..` at least, and the kernel goes on with a request for names.
+    files: &'a dyn Fn() -> bool,
+    sure: Option<bool>,
 }
 
 impl Sink for Plus<'_> {
     fn add(&mut self, item: &Item<'_>) -> bool {
+        if item.kind == Kind::File && !*self.sure.get_or_insert_with(self.files) {
+            return false;
+        }
         let attr = item.attr.unwrap_or(crate::fs::Attr { ino: item.ino, kind: item.kind, cacheable: false, ..ABSENT });
         let ttl = if attr.cacheable { self.ttl } else { Duration::ZERO };
         let attr = file_attr(self.fs, &attr);

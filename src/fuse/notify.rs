@@ -55,7 +55,8 @@ struct Job {
     told: Arc<Flag>,
 }
 
-/// The way to that thread. The thread ends when this is dropped.
+/// The way to that thread. The thread ends when the last copy is dropped.
+#[derive(Clone)]
 pub struct Teller(Sender<Job>);
 
 impl Teller {

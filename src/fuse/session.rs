@@ -92,6 +92,8 @@ impl Session {
         let (session, keep) = start(adapter, &mount_point, options, &shared)?;
         probe_passthrough(&session, &shared);
         let teller = Teller::start(session.notifier(), &fs).map_err(|e| Error::io("starting a thread", e))?;
+        // Set once: a session has one such thread.
+        let _ = shared.teller.set(teller.clone());
         let end = Arc::new(End::default());
         let at_end = end.clone();
         let run = move || {

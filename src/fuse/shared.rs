@@ -1,12 +1,14 @@
 //! What all requests of a session need: the tree, how files are served, and how a call becomes a reply.
 
+use super::notify::Teller;
+use super::walkers::Walkers;
 use crate::error::Error;
 use crate::fs::{Attr, Fault, Kind, OpenFile, TableFs, Wait};
 use crate::telemetry::metric::{FUSE_DURATION, FUSE_ERRORS, FUSE_REQUESTS};
 use crate::telemetry::{self, Event, EventCode, FuseOp};
 use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo, ReplyOpen};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How files are served, for status.
@@ -21,6 +23,9 @@ pub enum Serving {
 /// What all requests need.
 pub struct Shared {
     pub fs: Arc<TableFs>,
+    pub walkers: Walkers,
+    /// The way to the thread that tells the kernel; there once the session has begun.
+    pub teller: OnceLock<Teller>,
     serving: Mutex<Serving>,
 }
 
@@ -34,7 +39,7 @@ pub enum Mode {
 
 impl Shared {
     pub fn new(fs: Arc<TableFs>, serving: Serving) -> Arc<Shared> {
-        Arc::new(Shared { fs, serving: Mutex::new(serving) })
+        Arc::new(Shared { fs, walkers: Walkers::default(), teller: OnceLock::new(), serving: Mutex::new(serving) })
     }
 
     pub fn serving(&self) -> Serving {
