@@ -11,11 +11,15 @@ pub mod error;
 pub mod format;
 pub mod fs;
 pub mod fuse;
+pub mod index;
 pub mod metadata;
+pub mod record;
+pub mod slice;
 pub mod storage;
 pub mod table;
 pub mod telemetry;
 pub mod timeline;
 pub mod view;
+pub mod write;
 
 pub use error::{Error, ErrorKind, Result};

@@ -17,12 +17,14 @@
 
 mod changes;
 mod lister;
+mod ranges;
 mod record;
 mod slice;
 mod source;
 mod valid;
 
 pub use lister::MetadataLister;
+pub use ranges::{Bound, ColumnRange};
 
 /// Where the metadata table lies, from the base of the data table.
 pub const ROOT: &str = ".hoodie/metadata";

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Modules in reading order: each may use those before it, and itself.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 16] = [
     "error",
     "telemetry",
     "format",
@@ -14,6 +14,10 @@ const ORDER: [&str; 12] = [
     "view",
     "metadata",
     "table",
+    "record",
+    "slice",
+    "index",
+    "write",
     "fs",
     "fuse",
     "control",
