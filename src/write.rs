@@ -1,5 +1,16 @@
 //! Writing: one request is one commit.
 //!
-//! A commit's steps are those of docs/format.md, "Writing": requested, inflight, a marker before each file, data files, and
-//! under the table's lock the check for conflicts, the metadata table, and the completed instant, which makes all of it visible
-//! at once. Nothing that a crash leaves behind before that last step is ever visible.
+//! [`Writer`] is the way in: it is opened on a table and runs [`WriteRequest`]s, each of which becomes one atomic commit and is
+//! answered with a [`CommitReport`]. A commit's steps are those of docs/format.md, "Writing": requested, inflight, a marker
+//! before each file, data files, and under the table's lock the check for conflicts, the metadata table, and the completed
+//! instant, which makes all of it visible at once. Nothing that a crash leaves behind before that last step is ever visible.
+
+mod options;
+mod report;
+mod request;
+mod writer;
+
+pub use options::{IndexKind, Protected, WriterOptions};
+pub use report::{CommitReport, FileReport, Phase, Progress, ServiceReport};
+pub use request::{Operation, Records, WriteRequest};
+pub use writer::Writer;
