@@ -11,6 +11,7 @@ pub mod discover;
 pub mod local;
 pub mod location;
 mod metered;
+mod mutate;
 pub mod object;
 pub mod options;
 pub mod path;
@@ -21,6 +22,7 @@ pub mod stats;
 pub use discover::discover_tables;
 pub use local::LocalStorage;
 pub use location::Location;
+pub use mutate::{ObjectWriter, Removal, RemovalKind, VersionTag};
 pub use object::ObjectStorage;
 pub use options::StorageOptions;
 pub use path::TablePath;
@@ -64,7 +66,9 @@ pub enum EntryKind {
     Dir,
 }
 
-/// Reading access to one table's bytes.
+/// Access to one table's bytes.
+///
+/// Mutations are atomic: no reader ever sees a part of what is written. A store that takes no writes answers `ReadOnly`.
 pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The table's base URI, without a trailing slash: `file:///data/trips`, `s3://bucket/trips`.
     fn uri(&self) -> &str;
@@ -109,6 +113,61 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// What the store was asked for so far.
     fn stats(&self) -> &StorageStats;
+
+    /// A whole object and the tag of that version, for [`Storage::put_if_match`]. Objects over `limit` bytes are refused.
+    fn read_tagged(&self, _path: &TablePath, _limit: u64) -> Result<(Bytes, VersionTag)> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Creates an object if there is none of that name, else `AlreadyExists`; folders are made as needed.
+    ///
+    /// Durable when it returns, together with every file that was finished before (on this table and those rooted below).
+    /// Where a store's answer was lost on the way, `AlreadyExists` may speak of the caller's own object: see what it holds.
+    fn create(&self, _path: &TablePath, _bytes: Bytes) -> Result<ObjectMeta> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Creates many small objects at once, results in order. Visible when it returns, but not durable: for markers.
+    fn create_many(&self, files: &[(TablePath, Bytes)]) -> Vec<Result<()>> {
+        files.iter().map(|_| Err(mutate::read_only(self.uri()))).collect()
+    }
+
+    /// Creates an object or replaces it as a whole; durable when it returns.
+    fn put(&self, _path: &TablePath, _bytes: Bytes) -> Result<ObjectMeta> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Replaces the version `expected`, or creates the object where `expected` is `None`; returns the new version's tag.
+    /// `Conflict` if there is another version, or if there is one where none was expected. `Unsupported` where the store
+    /// cannot (HDFS).
+    fn put_if_match(&self, _path: &TablePath, _bytes: Bytes, _expected: Option<&VersionTag>) -> Result<VersionTag> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Starts a file of any size, to be written in order. `AlreadyExists`, now or at its end, if the name is taken.
+    fn create_writer(&self, _path: &TablePath) -> Result<Box<dyn ObjectWriter>> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Makes a directory with its parents where directories exist; elsewhere does nothing.
+    fn create_dir(&self, _dir: &TablePath) -> Result<()> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Makes durable what was finished so far. [`Storage::create`] and [`Storage::put`] do so themselves.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Deletes a thing; one that is not there is deleted already.
+    fn delete(&self, _what: &Removal) -> Result<()> {
+        Err(mutate::read_only(self.uri()))
+    }
+
+    /// Deletes several things, results in order. Stores overlap the requests.
+    fn delete_many(&self, what: &[Removal]) -> Vec<Result<()>> {
+        what.iter().map(|w| self.delete(w)).collect()
+    }
 }
 
 /// Opens the store that `uri` names, rooted there: a bare path, or a URI of one of [`location::SCHEMES`].

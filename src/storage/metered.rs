@@ -1,6 +1,6 @@
 //! Counts and times the calls to a store for the metric table. Adds nothing else.
 
-use super::{DirEntry, ObjectMeta, RandomRead, Storage, StorageStats, TablePath};
+use super::{DirEntry, ObjectMeta, ObjectWriter, RandomRead, Removal, Storage, StorageStats, TablePath, VersionTag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::telemetry::label::StorageOp;
 use crate::telemetry::metric::{STORAGE_DURATION, STORAGE_ERRORS, STORAGE_REQUESTS};
@@ -36,9 +36,9 @@ fn many<T>(results: &[Result<T>]) -> (u64, u64) {
     (u64::try_from(results.len()).unwrap_or(u64::MAX), errors)
 }
 
-/// A missing object is an answer.
+/// A missing object is an answer, and so is one that is there already or was changed by another writer.
 fn failed(e: &Error) -> u64 {
-    u64::from(e.kind() != ErrorKind::NotFound)
+    u64::from(!matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::Conflict))
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -96,5 +96,71 @@ impl Storage for Metered {
 
     fn stats(&self) -> &StorageStats {
         self.0.stats()
+    }
+
+    fn read_tagged(&self, path: &TablePath, limit: u64) -> Result<(Bytes, VersionTag)> {
+        metered(StorageOp::Read, || self.0.read_tagged(path, limit), one)
+    }
+
+    fn create(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        metered(StorageOp::Create, || self.0.create(path, bytes), one)
+    }
+
+    fn create_many(&self, files: &[(TablePath, Bytes)]) -> Vec<Result<()>> {
+        metered(StorageOp::Create, || self.0.create_many(files), |results| many(results))
+    }
+
+    fn put(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        metered(StorageOp::Put, || self.0.put(path, bytes), one)
+    }
+
+    fn put_if_match(&self, path: &TablePath, bytes: Bytes, expected: Option<&VersionTag>) -> Result<VersionTag> {
+        metered(StorageOp::Put, || self.0.put_if_match(path, bytes, expected), one)
+    }
+
+    fn create_writer(&self, path: &TablePath) -> Result<Box<dyn ObjectWriter>> {
+        let start = Instant::now();
+        let writer = self.0.create_writer(path).inspect_err(|e| record(StorageOp::Write, start, (1, failed(e))))?;
+        Ok(Box::new(MeteredWriter { inner: writer, start }))
+    }
+
+    fn create_dir(&self, dir: &TablePath) -> Result<()> {
+        self.0.create_dir(dir)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn delete(&self, what: &Removal) -> Result<()> {
+        metered(StorageOp::Delete, || self.0.delete(what), one)
+    }
+
+    fn delete_many(&self, what: &[Removal]) -> Vec<Result<()>> {
+        metered(StorageOp::Delete, || self.0.delete_many(what), |results| many(results))
+    }
+}
+
+/// Times a file from its start to its end.
+struct MeteredWriter {
+    inner: Box<dyn ObjectWriter>,
+    start: Instant,
+}
+
+impl std::io::Write for MeteredWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl ObjectWriter for MeteredWriter {
+    fn finish(self: Box<Self>) -> Result<ObjectMeta> {
+        let result = self.inner.finish();
+        record(StorageOp::Write, self.start, one(&result));
+        result
     }
 }

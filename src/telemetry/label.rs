@@ -148,6 +148,14 @@ label! {
         ListFlat = "list_flat",
         /// Open for random reads.
         Open = "open",
+        /// Create a small object.
+        Create = "create",
+        /// Replace a small object.
+        Put = "put",
+        /// A file of any size, from its start to its end.
+        Write = "write",
+        /// Delete an object or a folder.
+        Delete = "delete",
     }
 }
 

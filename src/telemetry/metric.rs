@@ -248,7 +248,7 @@ metrics! {
     Gauge INODES<()> = "hudifs_inodes", Count, "Inodes that the kernel knows.";
     Counter NOTIFICATIONS<Notification> = "hudifs_kernel_notifications_total", Count, "Invalidations sent to the kernel.";
     Counter STORAGE_REQUESTS<StorageOp> = "hudifs_storage_requests_total", Count, "Calls to the store.";
-    Counter STORAGE_ERRORS<StorageOp> = "hudifs_storage_errors_total", Count, "Calls to the store that failed after all retries, missing objects excluded.";
+    Counter STORAGE_ERRORS<StorageOp> = "hudifs_storage_errors_total", Count, "Calls to the store that failed after all retries; answers such as a missing object are none.";
     Counter STORAGE_RETRIES<StorageOp> = "hudifs_storage_retries_total", Count, "Calls to the store that were tried again.";
     Counter STORAGE_READ_BYTES<()> = "hudifs_storage_read_bytes_total", Bytes, "Bytes read from the store by the daemon.";
     Histogram STORAGE_DURATION<StorageOp> = "hudifs_storage_request_duration_seconds", Seconds, "Time of a call to the store, retries included.";
