@@ -8,6 +8,8 @@
 mod options;
 mod report;
 mod request;
+mod spool;
+mod supported;
 mod writer;
 
 pub use options::{IndexKind, Protected, WriterOptions};
