@@ -8,6 +8,7 @@
 //! otherwise. A metadata table that cannot be read is reported and the storage is listed instead; both give the same tree.
 
 mod changes;
+pub mod lease;
 mod listers;
 mod moment;
 
