@@ -11,9 +11,11 @@ mod changes;
 pub mod lease;
 mod listers;
 mod moment;
+mod slices;
 
 pub use changes::Changed;
 pub use listers::Listing;
+pub use slices::{FileSlice, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::InstantTime;
@@ -60,6 +62,7 @@ pub struct Snapshot {
     generation: u64,
     pinned: bool,
     partitions: OnceLock<Arc<[TablePath]>>,
+    planned: OnceLock<ViewContext>,
 }
 
 impl Table {
@@ -263,6 +266,7 @@ impl Snapshot {
             generation: self.generation,
             pinned: true,
             partitions: OnceLock::new(),
+            planned: OnceLock::new(),
         })
     }
 
@@ -300,6 +304,7 @@ fn resolve(
         generation,
         pinned: as_of.is_some(),
         partitions: OnceLock::new(),
+        planned: OnceLock::new(),
     })
 }
 
