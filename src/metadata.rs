@@ -19,12 +19,15 @@ mod changes;
 mod lister;
 mod ranges;
 mod record;
+pub mod record_index;
 mod slice;
 mod source;
 mod valid;
+pub mod write;
 
 pub use lister::MetadataLister;
 pub use ranges::{Bound, ColumnRange};
+pub use record_index::{KeyLocation, RecordIndex};
 
 /// Where the metadata table lies, from the base of the data table.
 pub const ROOT: &str = ".hoodie/metadata";
