@@ -66,13 +66,29 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
+    place: Place,
     source: Option<Box<dyn StdError + Send + Sync + 'static>>,
+}
+
+/// What a failure concerns, as far as it is known: for programs, which cannot read it out of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The partition's path.
+    pub partition: Option<String>,
+    /// The file's name or path.
+    pub file: Option<String>,
+    /// The instant.
+    pub instant: Option<String>,
+    /// The row of a request, counted from 1.
+    pub row: Option<u64>,
+    /// The column or setting, nested ones with dots.
+    pub column: Option<String>,
 }
 
 impl Error {
     /// A failure of `kind`; the message names the thing.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
+        Error(Box::new(Inner { kind, message: message.into(), hint: None, place: Place::default(), source: None }))
     }
 
     /// Bytes at rest that do not follow the format.
@@ -118,6 +134,47 @@ impl Error {
         self
     }
 
+    /// Names the partition. The first one named stays, as with all of these: it is nearest to the cause.
+    pub fn in_partition(mut self, partition: impl Into<String>) -> Self {
+        self.0.place.partition.get_or_insert_with(|| partition.into());
+        self
+    }
+
+    /// Names the file.
+    pub fn in_file(mut self, file: impl Into<String>) -> Self {
+        self.0.place.file.get_or_insert_with(|| file.into());
+        self
+    }
+
+    /// Names the instant.
+    pub fn at_instant(mut self, instant: impl fmt::Display) -> Self {
+        self.0.place.instant.get_or_insert_with(|| instant.to_string());
+        self
+    }
+
+    /// Names the row of a request, counted from 1.
+    pub fn at_row(mut self, row: u64) -> Self {
+        self.0.place.row.get_or_insert(row);
+        self
+    }
+
+    /// Names the column.
+    pub fn in_column(mut self, column: impl Into<String>) -> Self {
+        self.0.place.column.get_or_insert_with(|| column.into());
+        self
+    }
+
+    /// Puts the failure at a place that was recorded elsewhere.
+    pub fn at(mut self, place: Place) -> Self {
+        self.0.place = place;
+        self
+    }
+
+    /// What it concerns, as far as it is known.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
     /// What a caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -154,6 +211,7 @@ impl Error {
             kind: self.0.kind,
             message: self.0.message.clone(),
             hint: self.0.hint.clone(),
+            place: self.0.place.clone(),
             source: None,
         }))
     }

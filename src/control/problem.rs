@@ -2,7 +2,7 @@
 //!
 //! `code` is stable; people read `detail` and `hint`. The status follows from the code, here and nowhere else.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Place};
 use serde::{Deserialize, Serialize};
 
 /// The media type of a problem document.
@@ -37,6 +37,12 @@ pub struct Problem {
     /// The instant concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instant: Option<String>,
+    /// The row of the request concerned, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<u64>,
+    /// The column, field or setting concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
 }
 
 /// Every code that a problem document can carry, with its status and title.
@@ -84,7 +90,8 @@ impl Problem {
 
     /// The problem as an error of this process: what the client makes of an answer.
     pub fn into_error(self) -> Error {
-        let error = Error::new(kind_of(&self.code), self.detail);
+        let Problem { partition, file, instant, row, column, .. } = self;
+        let error = Error::new(kind_of(&self.code), self.detail).at(Place { partition, file, instant, row, column });
         match self.hint {
             Some(hint) => error.with_hint(hint),
             None => error,
@@ -111,11 +118,10 @@ fn kind_of(code: &str) -> ErrorKind {
 
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
+        let Place { partition, file, instant, row, column } = error.place().clone();
         let problem = Problem::new(error.kind().code(), error.message());
-        match error.hint() {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
+        let hint = error.hint().map(str::to_owned);
+        Problem { hint, partition, file, instant, row, column, ..problem }
     }
 }
 
@@ -188,12 +194,19 @@ mod tests {
     #[test]
     fn every_kind_survives_the_wire() {
         for kind in KINDS {
-            let problem = Problem::from(&Error::new(kind, "the thing").with_hint("do this"));
+            let error =
+                Error::new(kind, "the thing").with_hint("do this").in_column("fare").at_row(3).in_partition("p=1");
+            let problem = Problem::from(&error);
             assert_eq!(problem.code, kind.code());
             let json = serde_json::to_string(&problem).unwrap();
             let back: Problem = serde_json::from_str(&json).unwrap();
             let error = back.into_error();
             assert_eq!((error.kind(), error.message(), error.hint()), (kind, "the thing", Some("do this")));
+            let place = error.place();
+            assert_eq!(
+                (place.column.as_deref(), place.row, place.partition.as_deref()),
+                (Some("fare"), Some(3), Some("p=1"))
+            );
         }
     }
 

@@ -46,6 +46,7 @@ pub struct FileReport {
     /// The file's name; empty in a dry run.
     pub name: String,
     /// Bytes; 0 in a dry run.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// Rows inserted into it.
     pub inserted: u64,

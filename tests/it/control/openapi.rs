@@ -175,6 +175,8 @@ fn full_problem() -> Problem {
         partition: Some("p".into()),
         file: Some("f".into()),
         instant: Some("1".into()),
+        row: Some(1),
+        column: Some("c".into()),
         ..Problem::new("corrupt", "d")
     }
 }
