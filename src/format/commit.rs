@@ -4,9 +4,16 @@
 //! Unknown keys are passed over: releases before 0.10 wrote derived values too. An empty file is a commit without a word, as
 //! Hudi has it, and says so in [`CommitMetadata::empty`]. Format: docs/format.md, "Commit metadata".
 
+mod avro;
 mod json;
+mod profile;
+mod stat;
+mod text;
 
-use super::avro::{Container, Cursor};
+pub use stat::{RuntimeStats, WriteStat};
+
+use super::avro::Container;
+use super::instant::{Action, Layout};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -36,21 +43,6 @@ pub struct PartitionStats {
     pub stats: Vec<WriteStat>,
 }
 
-/// One written file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WriteStat {
-    /// The file group.
-    pub file_id: String,
-    /// The file's path relative to the table; `None` in the work profile of an inflight instant.
-    pub path: Option<String>,
-    /// The base instant of the slice that was there before; `None` for a new group.
-    pub previous: Option<String>,
-    /// Bytes of the file.
-    pub size: Option<u64>,
-    /// Records written.
-    pub records: Option<u64>,
-}
-
 /// The file groups that an instant replaced in one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplacedGroups {
@@ -71,10 +63,38 @@ impl CommitMetadata {
         }
         let mut metadata = None;
         Container::open(bytes)?.records(|cursor| {
-            metadata = Some(avro_commit(cursor)?);
+            metadata = Some(avro::commit(cursor)?);
             Ok(())
         })?;
         metadata.ok_or_else(|| Error::corrupt("commit metadata without a record"))
+    }
+
+    /// The bytes of an instant file of `layout`: JSON in layouts 0 and 1, Avro in layout 2. A replace commit has one field
+    /// more, which is written even where nothing is replaced.
+    pub fn encode(&self, layout: Layout, action: Action) -> Result<Vec<u8>> {
+        let replace = action == Action::ReplaceCommit;
+        match layout {
+            Layout::V0 | Layout::V1 => self.to_json(replace),
+            Layout::V2 => self.to_avro(replace),
+        }
+    }
+
+    /// The JSON form of layout 1, laid out as Hudi does; `replace` adds `partitionToReplaceFileIds`.
+    pub fn to_json(&self, replace: bool) -> Result<Vec<u8>> {
+        text::commit(self, replace)
+    }
+
+    /// The Avro form of layout 2: a container of one `HoodieCommitMetadata`, or `HoodieReplaceCommitMetadata`.
+    pub fn to_avro(&self, replace: bool) -> Result<Vec<u8>> {
+        avro::encode(self, replace)
+    }
+
+    /// Adds the stat of a file to its partition.
+    pub fn add(&mut self, partition: &str, stat: WriteStat) {
+        match self.written.iter_mut().find(|p| p.partition == partition) {
+            Some(entry) => entry.stats.push(stat),
+            None => self.written.push(PartitionStats { partition: partition.to_owned(), stats: vec![stat] }),
+        }
     }
 
     /// The write stats of one partition.
@@ -86,76 +106,6 @@ impl CommitMetadata {
     pub fn schema(&self) -> Option<&str> {
         self.extra.get("schema").map(String::as_str).filter(|s| !s.is_empty())
     }
-}
-
-impl WriteStat {
-    /// The file's name without folders.
-    pub fn file_name(&self) -> Option<&str> {
-        self.path.as_deref().map(|p| p.rsplit('/').next().unwrap_or(p))
-    }
-
-    fn tidy(mut self) -> WriteStat {
-        // Writers put the text "null" where a group is new.
-        self.previous = self.previous.filter(|p| p != "null");
-        self
-    }
-}
-
-fn avro_commit(cursor: &mut Cursor<'_, '_>) -> Result<CommitMetadata> {
-    let mut metadata = CommitMetadata::default();
-    cursor.record(|field, cursor| {
-        match field {
-            "operationType" => metadata.operation = cursor.str()?.map(str::to_ascii_uppercase),
-            "compacted" => metadata.compacted = cursor.bool()?.unwrap_or(false),
-            "partitionToWriteStats" => {
-                cursor.map(|partition, cursor| {
-                    let mut entry = PartitionStats { partition: partition.to_owned(), stats: Vec::new() };
-                    cursor.array(|cursor| {
-                        entry.stats.push(avro_stat(cursor)?.tidy());
-                        Ok(())
-                    })?;
-                    metadata.written.push(entry);
-                    Ok(())
-                })?;
-            }
-            "partitionToReplaceFileIds" => {
-                cursor.map(|partition, cursor| {
-                    let mut entry = ReplacedGroups { partition: partition.to_owned(), file_ids: Vec::new() };
-                    cursor.array(|cursor| {
-                        entry.file_ids.extend(cursor.str()?.map(str::to_owned));
-                        Ok(())
-                    })?;
-                    metadata.replaced.push(entry);
-                    Ok(())
-                })?;
-            }
-            "extraMetadata" => {
-                cursor.map(|key, cursor| {
-                    metadata.extra.extend(cursor.str()?.map(|v| (key.to_owned(), v.to_owned())));
-                    Ok(())
-                })?;
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(metadata)
-}
-
-fn avro_stat(cursor: &mut Cursor<'_, '_>) -> Result<WriteStat> {
-    let mut stat = WriteStat::default();
-    cursor.record(|field, cursor| {
-        match field {
-            "fileId" => stat.file_id = cursor.str()?.unwrap_or_default().to_owned(),
-            "path" => stat.path = cursor.str()?.map(str::to_owned),
-            "prevCommit" => stat.previous = cursor.str()?.map(str::to_owned),
-            "fileSizeInBytes" => stat.size = cursor.long()?.and_then(|n| n.try_into().ok()),
-            "numWrites" => stat.records = cursor.long()?.and_then(|n| n.try_into().ok()),
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(stat)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The JSON form of commit metadata.
+//! Reading the JSON form of commit metadata; `text` writes it.
 
-use super::{CommitMetadata, PartitionStats, ReplacedGroups, WriteStat};
+use super::{CommitMetadata, PartitionStats, ReplacedGroups, RuntimeStats, WriteStat};
 use crate::error::{Error, Result};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -15,21 +15,66 @@ struct Commit {
     partition_to_replace_file_ids: Option<BTreeMap<String, Option<Vec<Option<String>>>>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Stat {
     file_id: Option<String>,
     path: Option<String>,
+    cdc_stats: Option<BTreeMap<String, Number>>,
     prev_commit: Option<String>,
-    #[serde(default, deserialize_with = "count")]
-    file_size_in_bytes: Option<u64>,
-    #[serde(default, deserialize_with = "count")]
-    num_writes: Option<u64>,
+    num_writes: Number,
+    num_deletes: Number,
+    num_update_writes: Number,
+    num_inserts: Number,
+    total_write_bytes: Number,
+    total_write_errors: Number,
+    partition_path: Option<String>,
+    total_log_records: Number,
+    total_log_files: Number,
+    total_log_files_compacted: Number,
+    total_log_size_compacted: Number,
+    total_updated_records_compacted: Number,
+    total_log_blocks: Number,
+    total_corrupt_log_block: Number,
+    total_rollback_blocks: Number,
+    file_size_in_bytes: Number,
+    min_event_time: Number,
+    max_event_time: Number,
+    runtime_stats: Option<Runtime>,
+    log_version: Number,
+    log_offset: Number,
+    base_file: Option<String>,
+    log_files: Option<Vec<Option<String>>>,
+    prev_base_file: Option<String>,
 }
 
-/// A count; what is no count (a fraction, a negative number) is unknown rather than an error.
-fn count<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u64>, D::Error> {
-    Ok(Option::<serde_json::Number>::deserialize(from)?.and_then(|n| n.as_u64()))
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Runtime {
+    total_scan_time: Number,
+    total_upsert_time: Number,
+    total_create_time: Number,
+}
+
+/// A number or null. What is not whole (a fraction) or not in range is unknown rather than an error.
+#[derive(Default, Deserialize)]
+struct Number(Option<serde_json::Number>);
+
+impl Number {
+    /// A count, where unknown is told from zero.
+    fn known(&self) -> Option<u64> {
+        self.0.as_ref().and_then(serde_json::Number::as_u64)
+    }
+
+    /// A count, zero where unknown.
+    fn count(&self) -> u64 {
+        self.known().unwrap_or_default()
+    }
+
+    /// A number that may be negative.
+    fn signed(&self) -> Option<i64> {
+        self.0.as_ref().and_then(serde_json::Number::as_i64)
+    }
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<CommitMetadata> {
@@ -59,15 +104,44 @@ pub(super) fn parse(bytes: &[u8]) -> Result<CommitMetadata> {
 }
 
 fn partition_stats((partition, stats): (String, Option<Vec<Stat>>)) -> PartitionStats {
-    let stats = stats.unwrap_or_default().into_iter().map(|stat| {
-        WriteStat {
-            file_id: stat.file_id.unwrap_or_default(),
-            path: stat.path,
-            previous: stat.prev_commit,
-            size: stat.file_size_in_bytes,
-            records: stat.num_writes,
-        }
-        .tidy()
+    PartitionStats { partition, stats: stats.unwrap_or_default().into_iter().map(write_stat).collect() }
+}
+
+fn write_stat(stat: Stat) -> WriteStat {
+    let runtime = stat.runtime_stats.map(|r| RuntimeStats {
+        scan_ms: r.total_scan_time.count(),
+        upsert_ms: r.total_upsert_time.count(),
+        create_ms: r.total_create_time.count(),
     });
-    PartitionStats { partition, stats: stats.collect() }
+    let parsed = WriteStat {
+        file_id: stat.file_id.unwrap_or_default(),
+        path: stat.path,
+        previous: stat.prev_commit,
+        size: stat.file_size_in_bytes.known(),
+        records: stat.num_writes.known(),
+        num_inserts: stat.num_inserts.count(),
+        num_updates: stat.num_update_writes.count(),
+        num_deletes: stat.num_deletes.count(),
+        total_write_bytes: stat.total_write_bytes.count(),
+        total_write_errors: stat.total_write_errors.count(),
+        partition_path: stat.partition_path,
+        cdc_stats: stat.cdc_stats.unwrap_or_default().into_iter().map(|(k, n)| (k, n.count())).collect(),
+        total_log_records: stat.total_log_records.count(),
+        total_log_files: stat.total_log_files.count(),
+        total_log_files_compacted: stat.total_log_files_compacted.count(),
+        total_log_size_compacted: stat.total_log_size_compacted.count(),
+        total_updated_records_compacted: stat.total_updated_records_compacted.count(),
+        total_log_blocks: stat.total_log_blocks.count(),
+        total_corrupt_log_blocks: stat.total_corrupt_log_block.count(),
+        total_rollback_blocks: stat.total_rollback_blocks.count(),
+        min_event_time: stat.min_event_time.signed(),
+        max_event_time: stat.max_event_time.signed(),
+        runtime,
+        log_version: stat.log_version.known().and_then(|v| v.try_into().ok()),
+        log_offset: stat.log_offset.known(),
+        base_file: stat.base_file,
+        log_files: stat.log_files.unwrap_or_default().into_iter().flatten().collect(),
+        prev_base_file: stat.prev_base_file,
+    };
+    parsed.tidy()
 }
