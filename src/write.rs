@@ -5,9 +5,13 @@
 //! before each file, data files, and under the table's lock the check for conflicts, the metadata table, and the completed
 //! instant, which makes all of it visible at once. Nothing that a crash leaves behind before that last step is ever visible.
 
+mod assign;
+mod columns;
 mod options;
+mod pool;
 mod report;
 mod request;
+mod route;
 mod spool;
 mod supported;
 mod writer;
