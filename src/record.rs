@@ -8,6 +8,8 @@ pub mod keys;
 pub mod merge;
 pub mod schema;
 
+pub mod avro;
+
 use arrow::array::{BooleanArray, RecordBatch, StringArray};
 
 pub use keys::KeyGenerator;
