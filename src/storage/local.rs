@@ -6,9 +6,15 @@
 
 mod beneath;
 mod directory;
+mod dirty;
 mod file;
+mod folder;
+mod write;
 
-use super::{DirEntry, EntryKind, ObjectMeta, RandomRead, Storage, StorageStats, TablePath, location};
+use super::{
+    DirEntry, EntryKind, ObjectMeta, ObjectWriter, RandomRead, Removal, Storage, StorageStats, TablePath, VersionTag,
+    location,
+};
 use crate::error::{Error, ErrorKind, Result};
 use beneath::Beneath;
 use bytes::Bytes;
@@ -26,6 +32,7 @@ pub struct LocalStorage {
     uri: String,
     beneath: Beneath,
     stats: Arc<StorageStats>,
+    dirty: Arc<dirty::Dirty>,
 }
 
 impl LocalStorage {
@@ -36,6 +43,7 @@ impl LocalStorage {
             uri: location::file_uri(&path),
             beneath: Beneath::new(&path)?,
             stats: Arc::new(StorageStats::default()),
+            dirty: Arc::default(),
         })
     }
 
@@ -90,6 +98,10 @@ impl LocalStorage {
         // Without O_NONBLOCK, opening a pipe waits for its writer.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
         LocalFile::new(self.beneath.open(path.as_str(), flags)?, self.full(path), self.stats.clone())
+    }
+
+    fn count_puts(&self, n: usize) {
+        StorageStats::add(&self.stats.puts, u64::try_from(n).unwrap_or(u64::MAX));
     }
 
     fn full(&self, path: &TablePath) -> PathBuf {
@@ -171,11 +183,63 @@ impl Storage for LocalStorage {
     fn rooted_at(&self, dir: &TablePath) -> Result<Arc<dyn Storage>> {
         let beneath = self.beneath.below(dir.as_str())?;
         let uri = location::file_uri(beneath.root_path());
-        Ok(Arc::new(LocalStorage { uri, beneath, stats: self.stats.clone() }))
+        Ok(Arc::new(LocalStorage { uri, beneath, stats: self.stats.clone(), dirty: self.dirty.clone() }))
     }
 
     fn stats(&self) -> &StorageStats {
         &self.stats
+    }
+
+    fn read_tagged(&self, path: &TablePath, limit: u64) -> Result<(Bytes, VersionTag)> {
+        let file = self.open_file(path)?;
+        Ok((file.read_all(limit)?, file.tag()?))
+    }
+
+    fn create(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        self.count_puts(1);
+        self.write_small(path, &bytes, false)
+    }
+
+    fn create_many(&self, files: &[(TablePath, Bytes)]) -> Vec<Result<()>> {
+        self.count_puts(files.len());
+        let mut last: Option<(TablePath, Result<Arc<folder::Folder>>)> = None;
+        let mut create = |(path, bytes): &(TablePath, Bytes)| {
+            let dir = path.parent();
+            let folder = match &last {
+                Some((known, folder)) if *known == dir => folder,
+                _ => &last.insert((dir.clone(), self.folder(&dir).map(Arc::new))).1,
+            };
+            self.write_marker(folder.as_ref().map_err(Error::duplicate)?, path.file_name(), bytes)
+        };
+        files.iter().map(&mut create).collect()
+    }
+
+    fn put(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        self.count_puts(1);
+        self.write_small(path, &bytes, true)
+    }
+
+    fn put_if_match(&self, path: &TablePath, bytes: Bytes, expected: Option<&VersionTag>) -> Result<VersionTag> {
+        self.count_puts(1);
+        self.replace_if(path, &bytes, expected)
+    }
+
+    fn create_writer(&self, path: &TablePath) -> Result<Box<dyn ObjectWriter>> {
+        self.count_puts(1);
+        self.writer(path)
+    }
+
+    fn create_dir(&self, dir: &TablePath) -> Result<()> {
+        self.folder(dir).map(drop)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.dirty.sync()
+    }
+
+    fn delete(&self, what: &Removal) -> Result<()> {
+        StorageStats::add(&self.stats.deletes, 1);
+        self.remove(what)
     }
 }
 

@@ -14,16 +14,21 @@ mod file;
 mod hdfs;
 mod listing;
 mod profile;
+mod write;
 
 use super::cache::{BlockCache, disk::DiskCache};
 use super::location::{Location, StoreKind};
 use super::runtime::block_on;
-use super::{DirEntry, EntryKind, ObjectMeta, RandomRead, Storage, StorageOptions, StorageStats, TablePath};
+use super::{
+    DirEntry, EntryKind, ObjectMeta, ObjectWriter, RandomRead, Removal, Storage, StorageOptions, StorageStats,
+    TablePath, VersionTag,
+};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use client::{Client, meta};
 use file::ObjectFile;
 use futures::stream::StreamExt;
+use object_store::PutMode;
 use object_store::path::Path;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -95,9 +100,10 @@ impl ObjectStorage {
         })
     }
 
-    /// Runs a request for each key side by side, results in order.
-    fn overlapped<T, F>(&self, keys: Vec<Result<Path>>, request: impl Fn(Path) -> F + Send + 'static) -> Vec<Result<T>>
+    /// Runs a request for each key, or whatever else it takes, side by side, results in order.
+    fn overlapped<K, T, F>(&self, keys: Vec<Result<K>>, request: impl Fn(K) -> F + Send + 'static) -> Vec<Result<T>>
     where
+        K: Send + 'static,
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
@@ -251,5 +257,42 @@ impl Storage for ObjectStorage {
 
     fn stats(&self) -> &StorageStats {
         &self.client.stats
+    }
+
+    fn read_tagged(&self, path: &TablePath, limit: u64) -> Result<(Bytes, VersionTag)> {
+        let (client, key) = (self.client.clone(), self.key(path)?);
+        block_on(async move { client.get_tagged(&key, limit).await })
+    }
+
+    fn create(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        self.put_object(path, bytes, PutMode::Create)
+    }
+
+    fn create_many(&self, files: &[(TablePath, Bytes)]) -> Vec<Result<()>> {
+        self.put_objects(files)
+    }
+
+    fn put(&self, path: &TablePath, bytes: Bytes) -> Result<ObjectMeta> {
+        self.put_object(path, bytes, PutMode::Overwrite)
+    }
+
+    fn put_if_match(&self, path: &TablePath, bytes: Bytes, expected: Option<&VersionTag>) -> Result<VersionTag> {
+        self.replace_object(path, bytes, expected)
+    }
+
+    fn create_writer(&self, path: &TablePath) -> Result<Box<dyn ObjectWriter>> {
+        self.object_writer(path)
+    }
+
+    fn create_dir(&self, _dir: &TablePath) -> Result<()> {
+        Ok(())
+    }
+
+    fn delete(&self, what: &Removal) -> Result<()> {
+        self.remove(std::slice::from_ref(what)).pop().unwrap_or(Ok(()))
+    }
+
+    fn delete_many(&self, what: &[Removal]) -> Vec<Result<()>> {
+        self.remove(what)
     }
 }

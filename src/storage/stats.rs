@@ -12,6 +12,10 @@ pub struct StorageStats {
     pub heads: AtomicU64,
     /// Requests for bytes, or files opened for reading.
     pub gets: AtomicU64,
+    /// Requests that create or replace an object, or files created.
+    pub puts: AtomicU64,
+    /// Requests that delete, or names removed.
+    pub deletes: AtomicU64,
     /// Bytes received from the store.
     pub bytes: AtomicU64,
     /// Requests that ended in an error other than "does not exist".
@@ -44,12 +48,14 @@ impl StorageStats {
     }
 
     /// The counters by metric name, in a fixed order.
-    pub fn values(&self) -> [(&'static str, u64); 11] {
+    pub fn values(&self) -> [(&'static str, u64); 13] {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
         [
             ("lists", get(&self.lists)),
             ("heads", get(&self.heads)),
             ("gets", get(&self.gets)),
+            ("puts", get(&self.puts)),
+            ("deletes", get(&self.deletes)),
             ("bytes", get(&self.bytes)),
             ("errors", get(&self.errors)),
             ("retries", get(&self.retries)),

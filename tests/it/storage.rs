@@ -2,5 +2,6 @@
 
 mod conformance;
 mod local;
+mod mutations;
 mod object;
 mod proxy;

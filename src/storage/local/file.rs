@@ -1,6 +1,6 @@
 //! One open regular file.
 
-use super::super::{ObjectMeta, RandomRead, ReadDone, StorageStats};
+use super::super::{ObjectMeta, RandomRead, ReadDone, StorageStats, VersionTag};
 use super::{directory::milliseconds, is_directory, not_regular};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -56,6 +56,12 @@ impl LocalFile {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// What stands for the ETag of the version that was opened.
+    pub(super) fn tag(&self) -> Result<VersionTag> {
+        let meta = self.file.metadata().map_err(|e| Error::io(self.path.display(), e))?;
+        if Version::of(&meta) == self.version { Ok(super::write::tag(&meta)) } else { Err(self.stale()) }
     }
 
     pub(super) fn read_all(&self, limit: u64) -> Result<Bytes> {

@@ -4,7 +4,7 @@
 //! resumed only at the same ETag), and only what may help: 5xx, 429, 408 and broken connections. A refusal such as 403 is
 //! final at the first attempt. HDFS's client retries datanodes itself; its calls to the NameNode are bounded here.
 
-use super::super::{ObjectMeta, StorageStats};
+use super::super::{ObjectMeta, StorageStats, VersionTag};
 use super::error::store_error;
 use crate::error::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
@@ -95,13 +95,19 @@ impl Client {
 
     /// The whole object, refused as `Corrupt` when it is over `limit`.
     pub(super) async fn get_whole(&self, path: &Path, limit: u64) -> Result<Bytes> {
+        self.get_tagged(path, limit).await.map(|(bytes, _)| bytes)
+    }
+
+    /// The whole object as [`Client::get_whole`] has it, and the tag of that version.
+    pub(super) async fn get_tagged(&self, path: &Path, limit: u64) -> Result<(Bytes, VersionTag)> {
         let _turn = self.turn(Urgency::Demand).await?;
         let got = self.get(path, None, None).await?;
         let size = got.meta.size;
         if size > limit {
             return Err(Error::corrupt(format!("{}: has {size} bytes, more than {limit}", self.describe(path))));
         }
-        self.collect(path, got, size).await
+        let tag = VersionTag { etag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+        Ok((self.collect(path, got, size).await?, tag))
     }
 
     /// Exactly this range; `Corrupt` when the object is shorter.
@@ -188,9 +194,7 @@ impl Client {
         path: &Path,
         call: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T> {
-        let limit = self.budget.saturating_mul(budgets) + self.budget / 2;
-        let answer = tokio::time::timeout(limit, call).await.map_err(|_| self.too_slow(path))?;
-        answer.map_err(|e| {
+        self.in_time(budgets, path, call).await?.map_err(|e| {
             if !self.http && !matches!(e, object_store::Error::NotFound { .. }) {
                 StorageStats::add(&self.stats.errors, 1);
             }
@@ -198,8 +202,27 @@ impl Client {
         })
     }
 
+    /// [`Client::bounded`] with the store's own error.
+    pub(super) async fn in_time<T>(
+        &self,
+        budgets: u32,
+        path: &Path,
+        call: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<object_store::Result<T>> {
+        tokio::time::timeout(self.patience(budgets), call).await.map_err(|_| self.too_slow(path))
+    }
+
+    /// How long to wait for a call.
+    pub(super) fn patience(&self, budgets: u32) -> Duration {
+        self.budget.saturating_mul(budgets) + self.budget / 2
+    }
+
     fn too_slow(&self, path: &Path) -> Error {
-        let message = format!("{}: no answer within {:?}", self.describe(path), self.budget);
+        self.too_slow_for(&self.describe(path))
+    }
+
+    pub(super) fn too_slow_for(&self, name: &str) -> Error {
+        let message = format!("{name}: no answer within {:?}", self.budget);
         Error::new(ErrorKind::Unavailable, message)
             .with_hint("the store does not answer; check the endpoint and the network")
     }

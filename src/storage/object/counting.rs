@@ -42,6 +42,11 @@ impl HttpService for CountingService {
         let (counter, op) = match (request.method().as_str(), is_listing(request.uri().query())) {
             ("HEAD", _) => (&self.stats.heads, StorageOp::Stat),
             ("GET", true) => (&self.stats.lists, StorageOp::List),
+            ("PUT", _) => (&self.stats.puts, StorageOp::Put),
+            // Several deletes in one request are a POST, and so are the first and the last request of a multipart upload.
+            ("POST", _) if has_parameter(request.uri().query(), "delete") => (&self.stats.deletes, StorageOp::Delete),
+            ("POST", _) => (&self.stats.puts, StorageOp::Put),
+            ("DELETE", _) => (&self.stats.deletes, StorageOp::Delete),
             _ => (&self.stats.gets, StorageOp::ReadRange),
         };
         StorageStats::add(counter, 1);
@@ -64,9 +69,13 @@ fn is_listing(query: Option<&str>) -> bool {
     query.is_some_and(|q| q.split('&').any(|p| p == "list-type=2" || p == "comp=list"))
 }
 
-/// A missing object is an answer.
+fn has_parameter(query: Option<&str>, name: &str) -> bool {
+    query.is_some_and(|q| q.split('&').any(|p| p.split('=').next() == Some(name)))
+}
+
+/// A missing object is an answer, and so is one that a conditional request found changed.
 fn is_failure(status: u16) -> bool {
-    status >= 400 && status != 404
+    status >= 400 && status != 404 && status != 412
 }
 
 /// The answers after which `object_store` tries again, unless its budget is spent.

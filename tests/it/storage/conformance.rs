@@ -41,7 +41,8 @@ pub fn pattern(seed: u64, len: usize) -> Bytes {
     bytes.into()
 }
 
-fn local() -> Subject {
+/// A folder of its own.
+pub fn local() -> Subject {
     let dir = tempfile::tempdir().unwrap();
     let (put, remove) = (dir.path().to_owned(), dir.path().to_owned());
     Subject {
