@@ -7,6 +7,8 @@
 
 mod assign;
 mod columns;
+mod execute;
+mod incoming;
 mod options;
 mod pool;
 mod report;
