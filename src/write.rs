@@ -6,6 +6,7 @@
 //! instant, which makes all of it visible at once. Nothing that a crash leaves behind before that last step is ever visible.
 
 mod assign;
+mod bulk;
 mod columns;
 mod execute;
 mod incoming;
