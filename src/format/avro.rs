@@ -3,11 +3,14 @@
 //! Data are always decoded with the schema that lies beside them, and fields are then picked by name. That is all of Avro's
 //! schema resolution that a reader of Hudi needs, and it is what lets one reader serve seven table versions.
 //!
-//! Three ways in, from fast to convenient:
+//! Three ways to read, from fast to convenient:
 //!
 //! - [`Cursor`]: visit a value field by field, take what is wanted, pass over the rest; nothing is allocated;
 //! - [`Value`]: a small value as a tree;
 //! - [`Container`]: the records of a container file, each as a [`Cursor`].
+//!
+//! And their mirrors to write: [`Encoder`] puts down primitives unchecked, [`Writer`] is led by a schema, [`Value::encode`]
+//! writes a tree, [`container_file`] and [`Model`] make container files.
 //!
 //! ```
 //! use hudifs::format::avro::{Cursor, Schema};
@@ -32,14 +35,21 @@
 
 mod container;
 mod cursor;
+mod encoder;
+mod notation;
 mod parse;
 mod schema;
 mod value;
+mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use container::Container;
+pub use container::{Container, container_file};
 pub use cursor::Cursor;
+pub use encoder::Encoder;
+pub(crate) use notation::Definition;
+pub use notation::Model;
 pub use schema::Schema;
 pub use value::Value;
+pub use writer::Writer;

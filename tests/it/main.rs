@@ -12,6 +12,7 @@
 )]
 
 mod cli;
+mod codec;
 mod common;
 mod control;
 mod fixtures;

@@ -6,10 +6,12 @@
 //! ```
 
 use super::cursor::Cursor;
+use super::encoder::Encoder;
 use super::schema::Schema;
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::format::input::Input;
+use md5::Digest;
 use std::borrow::Cow;
 use std::io::Read;
 
@@ -22,6 +24,7 @@ const BLOCK_LEN_MAX: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Container<'a> {
     schema: Schema,
+    text: &'a str,
     deflate: bool,
     sync: &'a [u8],
     blocks: Input<'a>,
@@ -58,12 +61,17 @@ impl<'a> Container<'a> {
         let mut blocks = Input::new(bytes);
         blocks.take(header_len)?;
         let sync = blocks.take(SYNC_LEN)?;
-        Ok(Container { schema: Schema::parse(schema)?, deflate: is_deflate(codec)?, sync, blocks })
+        Ok(Container { schema: Schema::parse(schema)?, text: schema, deflate: is_deflate(codec)?, sync, blocks })
     }
 
     /// The schema that the records were written with.
     pub fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// The schema's JSON text, as it stands in the file.
+    pub fn schema_text(&self) -> &'a str {
+        self.text
     }
 
     /// Visits every record in order.
@@ -109,6 +117,30 @@ impl<'a> Container<'a> {
         }
         cursor.finish()
     }
+}
+
+/// A container file of records that are encoded already by the schema of that text, uncompressed and in one block.
+pub fn container_file(schema_text: &str, records: &[Vec<u8>]) -> Vec<u8> {
+    of_records(schema_text, records.len(), &records.concat())
+}
+
+/// [`container_file`] of `count` records that lie end to end.
+pub(super) fn of_records(schema_text: &str, count: usize, records: &[u8]) -> Vec<u8> {
+    // The marker must not occur in the data by chance: a digest of them is as good as a random number, and repeatable.
+    let sync = md5::Md5::new().chain_update(schema_text).chain_update(records).finalize();
+    let mut out = Encoder::new();
+    out.raw(MAGIC);
+    out.block(1);
+    out.str("avro.schema");
+    out.str(schema_text);
+    out.end_blocks();
+    out.raw(&sync);
+    if count > 0 {
+        out.long(count as i64);
+        out.bytes(records);
+        out.raw(&sync);
+    }
+    out.into_bytes()
 }
 
 fn zigzag(input: &mut Input<'_>) -> Result<i64> {

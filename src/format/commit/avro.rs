@@ -2,10 +2,147 @@
 
 use super::{CommitMetadata, PartitionStats, ReplacedGroups, RuntimeStats, WriteStat};
 use crate::error::{Error, Result};
-use crate::format::avro::Cursor;
+use crate::format::avro::{Cursor, Definition, Model, Writer};
+use std::sync::LazyLock;
 
-pub(super) fn encode(_metadata: &CommitMetadata, _replace: bool) -> Result<Vec<u8>> {
-    Err(Error::internal("avro encoding of commit metadata"))
+/// The records of commit metadata, in the short notation.
+pub(in crate::format) const DEFINITIONS: [Definition; 4] = [
+    Definition {
+        name: "HoodieRuntimeStats",
+        fields: "
+            totalScanTime: long?
+            totalCreateTime: long?
+            totalUpsertTime: long?",
+    },
+    Definition {
+        name: "HoodieWriteStat",
+        fields: "
+            fileId: string?
+            path: string?
+            prevCommit: string?
+            numWrites: long?
+            numDeletes: long?
+            numUpdateWrites: long?
+            totalWriteBytes: long?
+            totalWriteErrors: long?
+            partitionPath: string?
+            totalLogRecords: long?
+            totalLogFiles: long?
+            totalUpdatedRecordsCompacted: long?
+            numInserts: long?
+            totalLogBlocks: long?
+            totalCorruptLogBlock: long?
+            totalRollbackBlocks: long?
+            fileSizeInBytes: long?
+            logVersion: int?
+            logOffset: long?
+            baseFile: string?
+            logFiles: [string]?
+            cdcStats: {long}?
+            prevBaseFile: string?
+            minEventTime: long?
+            maxEventTime: long?
+            runtimeStats: HoodieRuntimeStats?
+            totalLogFilesCompacted: long?
+            totalLogReadTimeMs: long?
+            totalLogSizeCompacted: long?
+            tempPath: string?
+            numUpdates: long?",
+    },
+    Definition {
+        name: "HoodieCommitMetadata",
+        fields: "
+            partitionToWriteStats: {[HoodieWriteStat]}?
+            compacted: boolean?
+            extraMetadata: {string}?
+            version: int|null = 1
+            operationType: string?",
+    },
+    Definition {
+        name: "HoodieReplaceCommitMetadata",
+        fields: "
+            partitionToWriteStats: {[HoodieWriteStat]}?
+            compacted: boolean?
+            extraMetadata: {string}?
+            version: int|null = 1
+            operationType: string?
+            partitionToReplaceFileIds: {[string]}?",
+    },
+];
+
+static COMMIT: LazyLock<Result<Model>> = LazyLock::new(|| Model::new("HoodieCommitMetadata", &DEFINITIONS));
+static REPLACE: LazyLock<Result<Model>> = LazyLock::new(|| Model::new("HoodieReplaceCommitMetadata", &DEFINITIONS));
+
+pub(super) fn encode(metadata: &CommitMetadata, replace: bool) -> Result<Vec<u8>> {
+    let model = if replace { &REPLACE } else { &COMMIT };
+    model.as_ref().map_err(Error::duplicate)?.container(|field, writer| put_commit(metadata, field, writer))
+}
+
+/// One field of the record; Hudi fails over maps that are null.
+pub(in crate::format) fn put_commit(metadata: &CommitMetadata, field: &str, writer: &mut Writer<'_, '_>) -> Result<()> {
+    match field {
+        "partitionToWriteStats" => {
+            let entries = metadata.written.iter().map(|p| (&p.partition, &p.stats));
+            writer.map(entries, |stats, writer| writer.array(stats, put_stat))
+        }
+        "compacted" => writer.bool(metadata.compacted),
+        "extraMetadata" => writer.map(&metadata.extra, |value, writer| writer.str(value)),
+        "operationType" => writer.opt_str(metadata.operation.as_deref()),
+        "partitionToReplaceFileIds" => {
+            let entries = metadata.replaced.iter().map(|r| (&r.partition, &r.file_ids));
+            writer.map(entries, |ids, writer| writer.strs(ids))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn put_stat(stat: &WriteStat, writer: &mut Writer<'_, '_>) -> Result<()> {
+    writer.record(|field, writer| match field {
+        "fileId" => writer.str(&stat.file_id),
+        "path" => writer.opt_str(stat.path.as_deref()),
+        "prevCommit" => writer.str(stat.prev_commit()),
+        "numWrites" => writer.count(stat.records.unwrap_or_default()),
+        "numDeletes" => writer.count(stat.num_deletes),
+        "numUpdateWrites" => writer.count(stat.num_updates),
+        "totalWriteBytes" => writer.count(stat.total_write_bytes),
+        "totalWriteErrors" => writer.count(stat.total_write_errors),
+        "partitionPath" => writer.opt_str(stat.partition_path.as_deref()),
+        "totalLogRecords" => writer.count(stat.total_log_records),
+        "totalLogFiles" if stat.total_log_files > 0 => writer.count(stat.total_log_files),
+        "totalUpdatedRecordsCompacted" => writer.count(stat.total_updated_records_compacted),
+        "numInserts" => writer.count(stat.num_inserts),
+        "totalLogBlocks" => writer.count(stat.total_log_blocks),
+        "totalCorruptLogBlock" => writer.count(stat.total_corrupt_log_blocks),
+        "totalRollbackBlocks" => writer.count(stat.total_rollback_blocks),
+        "fileSizeInBytes" => writer.count(stat.size.unwrap_or_default()),
+        "totalLogFilesCompacted" => writer.count(stat.total_log_files_compacted),
+        "totalLogSizeCompacted" => writer.count(stat.total_log_size_compacted),
+        _ => put_rare(stat, field, writer),
+    })
+}
+
+/// The fields that most stats leave null.
+fn put_rare(stat: &WriteStat, field: &str, writer: &mut Writer<'_, '_>) -> Result<()> {
+    match field {
+        "cdcStats" if !stat.cdc_stats.is_empty() => writer.map(&stat.cdc_stats, |size, writer| writer.count(*size)),
+        "prevBaseFile" => writer.opt_str(stat.prev_base_file.as_deref()),
+        "minEventTime" => stat.min_event_time.map_or(Ok(()), |t| writer.long(t)),
+        "maxEventTime" => stat.max_event_time.map_or(Ok(()), |t| writer.long(t)),
+        "runtimeStats" => match stat.runtime {
+            Some(runtime) => writer.record(|field, writer| match field {
+                "totalScanTime" => writer.count(runtime.scan_ms),
+                "totalCreateTime" => writer.count(runtime.create_ms),
+                "totalUpsertTime" => writer.count(runtime.upsert_ms),
+                _ => Ok(()),
+            }),
+            None => Ok(()),
+        },
+        "logVersion" => stat.log_version.map_or(Ok(()), |v| writer.count(v.into())),
+        "logOffset" if stat.is_log() => writer.count(stat.log_offset.unwrap_or_default()),
+        "baseFile" if stat.is_log() => writer.str(stat.base_file.as_deref().unwrap_or_default()),
+        "logFiles" if stat.is_log() => writer.strs(&stat.log_files),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn commit(cursor: &mut Cursor<'_, '_>) -> Result<CommitMetadata> {
