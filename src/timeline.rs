@@ -11,9 +11,11 @@ mod config;
 mod content;
 mod history;
 mod load;
+pub mod write;
 
 pub use config::load_config;
 pub use content::Replacement;
+pub use write::InstantWriter;
 
 use crate::error::Result;
 use crate::format::instant::{Action, Instant, InstantTime, State};
