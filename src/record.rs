@@ -6,6 +6,7 @@
 pub mod decode;
 pub mod keys;
 pub mod merge;
+pub mod parquet_file;
 pub mod schema;
 
 pub mod avro;

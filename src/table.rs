@@ -153,6 +153,11 @@ impl Snapshot {
         self.generation
     }
 
+    /// The storage, rooted at the table's base.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// The table's configuration.
     pub fn config(&self) -> &TableConfig {
         &self.config
