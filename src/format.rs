@@ -4,11 +4,15 @@
 //! `docs/format.md` states what is relied on, by table version.
 
 pub mod avro;
+pub mod bloom;
 pub mod commit;
 pub mod file_name;
+pub mod hash;
 pub mod hfile;
+pub mod index_defs;
 pub mod input;
 pub mod instant;
+pub(crate) mod jackson;
 pub mod log;
 pub mod partition_path;
 pub mod plan;

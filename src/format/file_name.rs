@@ -10,6 +10,7 @@ use super::instant::InstantTime;
 use super::partition_path::unescape;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::fmt;
 
 /// How the names of partition metadata files begin.
 pub const PARTITION_METADATA: &str = ".hoodie_partition_metadata";
@@ -76,6 +77,56 @@ pub struct LogName<'a> {
     pub write_token: &'a str,
     /// Holds change images, not records.
     pub cdc: bool,
+}
+
+/// Tells attempts to write the same file apart: Spark's partition, stage and attempt of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WriteToken {
+    /// The part of the work.
+    pub partition: u32,
+    /// The step of the work.
+    pub stage: u32,
+    /// The attempt at it.
+    pub attempt: u32,
+}
+
+impl WriteToken {
+    /// What Hudi writes where it knows of no task, as in the log files of rollbacks.
+    pub const UNKNOWN: WriteToken = WriteToken { partition: 1, stage: 0, attempt: 1 };
+}
+
+impl fmt::Display for WriteToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.partition, self.stage, self.attempt)
+    }
+}
+
+/// The name.
+impl fmt::Display for BaseName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}_{}{}", self.file_id, self.write_token, self.instant, self.extension)
+    }
+}
+
+/// The name.
+impl fmt::Display for LogName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ".{}_{}.log.{}", self.file_id, self.instant, self.version)?;
+        if !self.write_token.is_empty() {
+            write!(f, "_{}", self.write_token)?;
+        }
+        f.write_str(if self.cdc { ".cdc" } else { "" })
+    }
+}
+
+/// The name of a base file; `extension` begins with a dot.
+pub fn base_file_name(file_id: &str, token: WriteToken, instant: InstantTime, extension: &str) -> String {
+    BaseName { file_id, write_token: &token.to_string(), instant, extension }.to_string()
+}
+
+/// The name of a log file; `instant` is the slice's base instant up to table version 6, the delta commit's own from 8 on.
+pub fn log_file_name(file_id: &str, instant: InstantTime, version: u32, token: WriteToken) -> String {
+    LogName { file_id, instant, version, write_token: &token.to_string(), cdc: false }.to_string()
 }
 
 impl<'a> FileName<'a> {

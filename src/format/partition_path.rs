@@ -28,6 +28,20 @@ impl PartitionMetadata {
             depth: properties.get("partitionDepth").and_then(|d| d.parse().ok()),
         }
     }
+
+    /// What marks the folder of `partition` (its path; empty in a table without partitions), made by the instant `created`.
+    pub fn of(partition: &str, created: InstantTime) -> PartitionMetadata {
+        let depth = partition.split('/').filter(|component| !component.is_empty()).count();
+        PartitionMetadata { created: Some(created), depth: Some(depth as u32) }
+    }
+
+    /// The bytes of `.hoodie_partition_metadata`.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut properties = Properties::default();
+        self.created.iter().for_each(|created| properties.set("commitTime", created.as_str()));
+        self.depth.iter().for_each(|depth| properties.set("partitionDepth", depth.to_string()));
+        properties.encode(&["partition metadata"])
+    }
 }
 
 fn needs_escape(c: char) -> bool {
@@ -81,6 +95,16 @@ pub fn unescape(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partition_metadata_written_and_read() {
+        let instant = InstantTime::parse("20260403184238571").unwrap();
+        let written = PartitionMetadata::of("2024/02/01/08", instant);
+        let text = "#partition metadata\ncommitTime=20260403184238571\npartitionDepth=4\n";
+        assert_eq!(written.encode(), text.as_bytes());
+        assert_eq!(PartitionMetadata::parse(&written.encode()), written);
+        assert_eq!(PartitionMetadata::of("", instant).depth, Some(0));
+    }
     use proptest::prelude::*;
 
     #[test]

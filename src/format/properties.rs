@@ -1,10 +1,12 @@
 //! Java properties, the syntax of `hoodie.properties` and `.hoodie_partition_metadata`.
 //!
-//! [`Properties`] keeps every key in the order of the file, known or not. [`TableConfig`] reads the typed ones.
+//! [`Properties`] keeps every key in the order of the file, known or not, and writes them. [`TableConfig`] reads the typed ones.
 //! Bytes are ISO-8859-1; `\uXXXX` are UTF-16 units. Format: docs/format.md, "hoodie.properties".
 
+mod encode;
 mod table;
 
+pub use encode::CHECKSUM;
 pub use table::{BaseFormat, TableConfig, TableType, Version};
 
 use std::collections::HashMap;

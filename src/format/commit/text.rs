@@ -1,14 +1,11 @@
 //! Writing the JSON form of commit metadata: Hudi's field order in Jackson's layout, so that a commit by us reads as one by it.
-//!
-//! Jackson indents objects by two spaces a level and keeps arrays on the line: `[ {`, `}, {`, `[ "a", "b" ]`, `{ }`.
 
 use super::{CommitMetadata, PartitionStats, ReplacedGroups, WriteStat};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::format::jackson;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::ser::Formatter;
 use std::collections::BTreeMap;
-use std::io;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,12 +79,7 @@ pub(super) fn commit(metadata: &CommitMetadata, replace: bool) -> Result<Vec<u8>
         operation_type: metadata.operation.as_deref(),
         partition_to_replace_file_ids: replace.then_some(&metadata.replaced),
     };
-    let mut out = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Jackson::default());
-    commit
-        .serialize(&mut serializer)
-        .map_err(|e| Error::internal(format!("commit metadata to JSON: {e}")).with_source(e))?;
-    Ok(out)
+    jackson::to_vec(&commit).map_err(|e| e.context("commit metadata"))
 }
 
 fn written<S: Serializer>(partitions: &[PartitionStats], to: S) -> std::result::Result<S::Ok, S::Error> {
@@ -145,60 +137,5 @@ fn stat(stat: &WriteStat) -> Stat<'_> {
             log_files: &stat.log_files,
             records_stats: BTreeMap::from([("val", None)]),
         }),
-    }
-}
-
-/// Jackson's default layout of pretty JSON.
-#[derive(Default)]
-struct Jackson {
-    level: usize,
-    has_entries: bool,
-}
-
-impl Jackson {
-    fn line<W: ?Sized + io::Write>(&self, to: &mut W) -> io::Result<()> {
-        to.write_all(b"\n")?;
-        (0..self.level).try_for_each(|_| to.write_all(b"  "))
-    }
-}
-
-impl Formatter for Jackson {
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        to.write_all(if first { b" " } else { b", " })
-    }
-
-    fn end_array<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b" ]")
-    }
-
-    fn begin_object<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        self.level += 1;
-        self.has_entries = false;
-        to.write_all(b"{")
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        if !first {
-            to.write_all(b",")?;
-        }
-        self.line(to)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        to.write_all(b" : ")
-    }
-
-    fn end_object_value<W: ?Sized + io::Write>(&mut self, _to: &mut W) -> io::Result<()> {
-        self.has_entries = true;
-        Ok(())
-    }
-
-    fn end_object<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
-        self.level = self.level.saturating_sub(1);
-        match self.has_entries {
-            true => self.line(to)?,
-            false => to.write_all(b" ")?,
-        }
-        to.write_all(b"}")
     }
 }

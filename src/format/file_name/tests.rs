@@ -190,3 +190,19 @@ proptest! {
         prop_assert_eq!((base.file_id, base.write_token, base.instant.as_str()), (id.as_str(), token.as_str(), instant.as_str()));
     }
 }
+
+#[test]
+fn names_are_made_as_they_are_read() {
+    let instant = InstantTime::parse("20251220210129235").unwrap();
+    let token = WriteToken { partition: 1, stage: 1112, attempt: 3191 };
+    let base = base_file_name("036ded81-9ed4-479f-bcea-7145dfa0079b-0", token, instant, ".parquet");
+    assert_eq!(base, "036ded81-9ed4-479f-bcea-7145dfa0079b-0_1-1112-3191_20251220210129235.parquet");
+    let log = log_file_name("files-0000-0", instant, 2, WriteToken::UNKNOWN);
+    assert_eq!(log, ".files-0000-0_20251220210129235.log.2_1-0-1");
+    for name in [log.as_str(), ".f_20250109233025121.log.1_0-51-115.cdc", ".f_001.log.3"] {
+        let FileName::Log(parsed) = FileName::parse(name) else { panic!("{name}") };
+        assert_eq!(parsed.to_string(), name);
+    }
+    let FileName::Base(parsed) = FileName::parse(&base) else { panic!("{base}") };
+    assert_eq!(parsed.to_string(), base);
+}
