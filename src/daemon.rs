@@ -14,10 +14,12 @@ pub mod service;
 mod stale;
 mod systemd;
 mod watch;
+pub mod writing;
 
 pub use run::{Started, run};
 pub use service::Service;
 pub use stale::is_dead;
+pub use writing::Writing;
 
 use crate::fs::FsOptions;
 use crate::fuse::MountOptions;
@@ -52,6 +54,8 @@ pub struct DaemonSettings {
     pub poll: PollInterval,
     /// Let inotify tell, where it can.
     pub watch: bool,
+    /// No writes through the control socket.
+    pub read_only: bool,
     /// Stay attached to the terminal or supervisor.
     pub foreground: bool,
 }

@@ -108,7 +108,7 @@ pub struct MountArgs {
     /// Show the table as of an instant or a time, for good
     #[arg(long, value_name = "TIME")]
     pub as_of: Option<String>,
-    /// Mount read-only; the only way there is, accepted for habit's sake
+    /// Take no writes through the control socket; the tree itself is read-only in any case
     #[arg(long)]
     pub read_only: bool,
     /// Unmount a dead mount that is found at DIR, also one of somebody else

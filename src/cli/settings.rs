@@ -137,6 +137,7 @@ pub fn mount(args: &MountArgs) -> Result<DaemonSettings> {
         warehouse: args.warehouse,
         listing: listing(&args.store),
         memory_target_bytes,
+        read_only: args.read_only,
         storage,
         uri,
         directory,

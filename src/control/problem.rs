@@ -46,7 +46,7 @@ pub struct Problem {
 }
 
 /// Every code that a problem document can carry, with its status and title.
-pub const CODES: [(&str, u16, &str); 18] = [
+pub const CODES: [(&str, u16, &str); 20] = [
     ("not_found", 404, "The named thing does not exist"),
     ("already_exists", 409, "The named thing exists already"),
     ("conflict", 409, "Another writer holds or changed what this needs"),
@@ -61,10 +61,12 @@ pub const CODES: [(&str, u16, &str); 18] = [
     ("unknown_route", 404, "There is no such path"),
     ("method_not_allowed", 405, "The path does not take this method"),
     ("body_too_large", 413, "The body is too large"),
-    ("unsupported_media_type", 415, "The body is not JSON"),
+    ("unsupported_media_type", 415, "The body has a type that this path does not take"),
     ("timeout", 408, "The request took too long to arrive"),
     ("peer_refused", 403, "This user may not use the socket"),
     ("too_many_connections", 503, "Too many connections"),
+    ("too_many_writes", 503, "Too many writes are waiting"),
+    ("body_incomplete", 400, "The body ended before it was complete"),
 ];
 
 impl Problem {
@@ -108,10 +110,12 @@ fn kind_of(code: &str) -> ErrorKind {
         "stale" => ErrorKind::Stale,
         "corrupt" => ErrorKind::Corrupt,
         "unsupported" => ErrorKind::Unsupported,
-        "invalid" | "method_not_allowed" | "body_too_large" | "unsupported_media_type" => ErrorKind::Invalid,
+        "invalid" | "method_not_allowed" | "body_too_large" | "unsupported_media_type" | "body_incomplete" => {
+            ErrorKind::Invalid
+        }
         "denied" | "peer_refused" => ErrorKind::Denied,
         "read_only" => ErrorKind::ReadOnly,
-        "unavailable" | "timeout" | "too_many_connections" => ErrorKind::Unavailable,
+        "unavailable" | "timeout" | "too_many_connections" | "too_many_writes" => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,
     }
 }

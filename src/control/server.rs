@@ -4,14 +4,19 @@
 //! take to arrive; a reader that stops reading is dropped. Handlers run on threads that may block, and a panic in one is
 //! that request's failure alone.
 
+mod prefer;
+mod receive;
 mod respond;
 mod routes;
+mod transactions;
+mod writes;
 
 pub use routes::ROUTES;
 
 use super::handler::Handler;
 use super::peer::Peer;
 use super::problem::{Failure, Problem};
+use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::telemetry::event::{Event, EventCode};
 use crate::telemetry::label::RefusedPeer;
@@ -39,8 +44,12 @@ pub struct Limits {
     pub head_time: Duration,
     /// Time for a request's body to arrive.
     pub body_time: Duration,
-    /// Time that a client may take to accept the next piece of an answer.
+    /// Time that a client may take to accept the next piece of an answer, or to send the next piece of records.
     pub stall_time: Duration,
+    /// Records in one request, bytes.
+    pub record_bytes: u64,
+    /// Records of one request that stay in memory, bytes; more go to a temporary file.
+    pub record_memory_bytes: usize,
 }
 
 impl Default for Limits {
@@ -52,14 +61,25 @@ impl Default for Limits {
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(30),
             stall_time: Duration::from_secs(60),
+            record_bytes: 256 << 30,
+            record_memory_bytes: 1 << 20,
         }
     }
+}
+
+/// Who answers.
+#[derive(Clone)]
+pub struct Handlers {
+    /// Questions.
+    pub reads: Arc<dyn Handler>,
+    /// Orders; without it nothing is written.
+    pub writes: Option<Arc<dyn Writes>>,
 }
 
 /// Serves connections until `stop` turns true, then lets running requests finish for at most a second.
 pub async fn serve(
     listener: std::os::unix::net::UnixListener,
-    handler: Arc<dyn Handler>,
+    handlers: Handlers,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) -> Result<()> {
@@ -69,7 +89,7 @@ pub async fn serve(
     let slots = Arc::new(Semaphore::new(limits.connections));
     // Refusals are answered too, but may not take the daemon's memory: beyond a few at once they are just closed.
     let refusals = Arc::new(Semaphore::new(8));
-    let router = routes::router(handler, limits);
+    let router = routes::router(handlers, limits);
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {

@@ -3,6 +3,10 @@
 //! Times are milliseconds since the epoch and end in `_ms`; sizes are bytes and end in `_bytes`; instants are Hudi's digits.
 //! Fields are only ever added.
 
+mod write;
+
+pub use write::*;
+
 use super::problem::Problem;
 use crate::telemetry::event::Event;
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,9 @@
 use super::background::Reporter;
 use super::service::{Service, ServiceOptions};
 use super::watch::Watcher;
+use super::writing::Writing;
 use super::{DaemonSettings, socket_path, stale, systemd};
-use crate::control::{Handler, peer, server};
+use crate::control::{peer, server};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Host, TableFs};
 use crate::fuse::Session;
@@ -19,6 +20,9 @@ use tokio::sync::{oneshot, watch};
 
 /// How long an unmount is tried while the mount is in use, before it is made lazily.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long running writes may take to end.
+const WRITES_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest wait for one call to unmount.
 const UNMOUNT_CALL_MAX: Duration = Duration::from_secs(10);
@@ -73,6 +77,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
         listing: settings.listing,
         as_of: settings.fs.as_of.clone(),
         memory_target_bytes: Some(settings.memory_target_bytes),
+        read_only: settings.read_only,
         socket: Some(socket.clone()),
         log: Some(log),
     };
@@ -152,8 +157,9 @@ async fn attend(
     watcher: Watcher,
 ) -> Result<()> {
     let (stop, stopped) = watch::channel(false);
-    let handler: Arc<dyn Handler> = service.clone();
-    let served = tokio::spawn(server::serve(listener, handler, server::Limits::default(), stopped));
+    let writing = Writing::new(service.clone());
+    let handlers = server::Handlers { reads: service.clone(), writes: Some(Arc::new(writing.clone())) };
+    let served = tokio::spawn(server::serve(listener, handlers, server::Limits::default(), stopped));
     let mut ended = wait_for_unmount(service.clone())?;
     let mut result = Ok(());
     systemd::notify(&format!("READY=1\nSTATUS=serving {}", service.uri()));
@@ -173,7 +179,9 @@ async fn attend(
             },
         }
     };
-    systemd::notify("STOPPING=1\nSTATUS=unmounting");
+    systemd::notify("STOPPING=1\nSTATUS=finishing writes");
+    finish_writes(writing, &mut signals).await;
+    systemd::notify("STATUS=unmounting");
     drop(watcher);
     if by_signal {
         unmount(&service, &mut signals, &mut ended).await;
@@ -188,6 +196,20 @@ async fn attend(
         Err(error) => tracing::error!("the mount ended: {error}"),
     }
     result
+}
+
+/// Lets running writes end: those that still read their rows are rolled back, the others are committed. A second signal
+/// ends the patience.
+async fn finish_writes(writing: Writing, signals: &mut Signals) {
+    let waited = tokio::task::spawn_blocking(move || writing.end(WRITES_PATIENCE));
+    tokio::select! {
+        ended = waited => {
+            if !matches!(ended, Ok(true)) {
+                tracing::warn!("a write has not ended; what it leaves is rolled back by the next writer");
+            }
+        }
+        name = signals.next_ending() => tracing::warn!("{name} again: not waiting for writes"),
+    }
 }
 
 async fn reload(service: Arc<Service>) {

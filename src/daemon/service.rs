@@ -6,6 +6,7 @@
 mod answers;
 mod refresh;
 mod status;
+mod writable;
 
 pub use status::table_type_name;
 
@@ -33,6 +34,8 @@ pub struct ServiceOptions {
     pub as_of: Option<String>,
     /// What the user would have the memory stay below, bytes.
     pub memory_target_bytes: Option<u64>,
+    /// No writes through the control socket.
+    pub read_only: bool,
     /// The control socket's place.
     pub socket: Option<PathBuf>,
     /// Where the log is.
@@ -294,7 +297,7 @@ fn passthrough(session: &Session) -> Passthrough {
     }
 }
 
-fn now_ms() -> i64 {
+pub(super) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 

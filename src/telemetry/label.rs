@@ -218,6 +218,52 @@ label! {
 }
 
 label! {
+    /// What a write does.
+    WriteOperation as "operation" {
+        /// Create a table.
+        Create = "create",
+        /// Update and insert rows.
+        Upsert = "upsert",
+        /// Add rows.
+        Insert = "insert",
+        /// Add rows to new files.
+        BulkInsert = "bulk_insert",
+        /// Delete rows.
+        Delete = "delete",
+        /// Drop partitions.
+        DeletePartition = "delete_partition",
+        /// Replace partitions.
+        InsertOverwrite = "insert_overwrite",
+        /// Replace the table's content.
+        InsertOverwriteTable = "insert_overwrite_table",
+        /// Remove old file versions.
+        Clean = "clean",
+        /// Merge log files into base files.
+        Compact = "compact",
+        /// Move old instants out of the active timeline.
+        Archive = "archive",
+        /// Undo failed writes.
+        Rollback = "rollback",
+        /// Compare the metadata table with the storage.
+        VerifyMetadata = "metadata_verify",
+        /// Make the metadata table anew.
+        RebuildMetadata = "metadata_rebuild",
+    }
+}
+
+label! {
+    /// How a write ended.
+    WriteResult as "result" {
+        /// As asked.
+        Done = "done",
+        /// Another writer was in the way.
+        Conflict = "conflict",
+        /// In another way.
+        Failed = "failed",
+    }
+}
+
+label! {
     /// The hundreds digit of a response's status.
     StatusClass as "class" {
         /// Success.

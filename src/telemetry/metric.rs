@@ -266,6 +266,11 @@ metrics! {
     Counter CONTROL_REQUESTS<StatusClass> = "hudifs_control_requests_total", Count, "Requests to the control socket, by class of status.";
     Gauge CONTROL_CONNECTIONS<()> = "hudifs_control_connections", Count, "Open connections to the control socket.";
     Counter CONTROL_REFUSED<RefusedPeer> = "hudifs_control_refused_total", Count, "Connections to the control socket that were refused.";
+    Counter WRITES<(WriteOperation, WriteResult)> = "hudifs_writes_total", Count, "Writes and table services asked for through this process, by result.";
+    Histogram WRITE_DURATION<WriteOperation> = "hudifs_write_duration_seconds", Seconds, "Time from taking a write to its end, waiting for its turn included.";
+    Counter WRITE_ROWS<()> = "hudifs_write_rows_total", Count, "Rows taken in by writes that were committed.";
+    Gauge WRITES_RUNNING<()> = "hudifs_writes_running", Count, "Writes and table services that run or wait for their turn.";
+    Gauge TRANSACTIONS<()> = "hudifs_transactions", Count, "Open transactions.";
     Counter EVENTS<EventCode> = "hudifs_events_total", Count, "Events recorded, repeated ones included.";
     Gauge RESIDENT_BYTES<()> = "hudifs_resident_memory_bytes", Bytes, "Resident memory of the daemon.";
     Gauge OPEN_FDS<()> = "hudifs_open_file_descriptors", Count, "File descriptors that the daemon holds.";

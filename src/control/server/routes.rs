@@ -1,12 +1,13 @@
 //! The routes: what each path and method answers. [`ROUTES`] is the list that `openapi.json` is compared with.
 
 use super::respond::{Answer, body, json, text};
-use super::{Limits, blocking};
+use super::{Handlers, Limits, blocking};
 use crate::control::handler::Handler;
 use crate::control::peer::Peer;
 use crate::control::problem::{Failure, Problem};
 use crate::control::sink::{FileSink, JsonSink, LINES_MEDIA_TYPE, LinesSink};
 use crate::control::types::{FileEntry, FilesQuery, FilesSummary, TimelineQuery};
+use crate::control::writes::Writes;
 use crate::telemetry::label::StatusClass;
 use crate::telemetry::metric;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// Every method and path, as in the OpenAPI document.
-pub const ROUTES: [(&str, &str); 13] = [
+pub const ROUTES: [(&str, &str); 36] = [
     ("GET", "/v1/status"),
     ("GET", "/v1/tables"),
     ("GET", "/v1/tables/{table}"),
@@ -36,19 +37,51 @@ pub const ROUTES: [(&str, &str); 13] = [
     ("DELETE", "/v1/pin/{id}"),
     ("GET", "/metrics"),
     ("GET", "/openapi.json"),
+    ("POST", "/v1/tables"),
+    ("POST", "/v1/tables/{table}/upsert"),
+    ("POST", "/v1/tables/{table}/insert"),
+    ("POST", "/v1/tables/{table}/bulk_insert"),
+    ("POST", "/v1/tables/{table}/delete"),
+    ("POST", "/v1/tables/{table}/delete_partition"),
+    ("POST", "/v1/tables/{table}/insert_overwrite"),
+    ("POST", "/v1/tables/{table}/insert_overwrite_table"),
+    ("POST", "/v1/tables/{table}/clean"),
+    ("POST", "/v1/tables/{table}/compact"),
+    ("POST", "/v1/tables/{table}/archive"),
+    ("POST", "/v1/tables/{table}/rollback"),
+    ("POST", "/v1/tables/{table}/metadata/verify"),
+    ("POST", "/v1/tables/{table}/metadata/rebuild"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/jobs/{id}"),
+    ("GET", "/v1/transactions"),
+    ("POST", "/v1/transactions"),
+    ("GET", "/v1/transactions/{id}"),
+    ("DELETE", "/v1/transactions/{id}"),
+    ("POST", "/v1/transactions/{id}/records"),
+    ("POST", "/v1/transactions/{id}/commit"),
+    ("POST", "/v1/transactions/{id}/abort"),
 ];
 
 #[derive(Clone)]
-struct Shared {
+pub(super) struct Shared {
     handler: Arc<dyn Handler>,
-    limits: Limits,
+    writes: Option<Arc<dyn Writes>>,
+    pub limits: Limits,
+}
+
+impl Shared {
+    /// Whoever writes.
+    pub fn writes(&self) -> Result<Arc<dyn Writes>, Failure> {
+        self.writes.clone().ok_or_else(|| Problem::new("read_only", "this socket takes no writes").into())
+    }
 }
 
 /// The router of admitted peers.
-pub(super) fn router(handler: Arc<dyn Handler>, limits: Limits) -> Router {
+pub(super) fn router(handlers: Handlers, limits: Limits) -> Router {
+    let Handlers { reads: handler, writes } = handlers;
     Router::new()
         .route("/v1/status", get(status))
-        .route("/v1/tables", get(tables))
+        .route("/v1/tables", get(tables).post(super::writes::create))
         .route("/v1/tables/{table}", get(table))
         .route("/v1/tables/{table}/timeline", get(timeline))
         .route("/v1/tables/{table}/files", get(files))
@@ -57,9 +90,11 @@ pub(super) fn router(handler: Arc<dyn Handler>, limits: Limits) -> Router {
         .route("/v1/pin/{id}", patch(extend).post(extend).delete(unpin))
         .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi))
+        .merge(super::writes::router())
+        .merge(super::transactions::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(Shared { handler, limits })
+        .with_state(Shared { handler, writes, limits })
         .layer(axum::middleware::from_fn(observe))
 }
 
@@ -101,11 +136,11 @@ async fn method_not_allowed(request: Request) -> Problem {
         .hint("GET /openapi.json lists every path and method")
 }
 
-fn segment(path: Result<Path<String>, PathRejection>) -> Result<String, Failure> {
+pub(super) fn segment(path: Result<Path<String>, PathRejection>) -> Result<String, Failure> {
     path.map(|Path(text)| text).map_err(|e| Problem::new("invalid", format!("the path cannot be read: {e}")).into())
 }
 
-fn parsed<T>(query: Result<Query<T>, QueryRejection>, hint: &str) -> Result<T, Failure> {
+pub(super) fn parsed<T>(query: Result<Query<T>, QueryRejection>, hint: &str) -> Result<T, Failure> {
     query
         .map(|Query(query)| query)
         .map_err(|e| Problem::new("invalid", format!("the query cannot be read: {}", e.body_text())).hint(hint).into())

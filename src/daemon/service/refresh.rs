@@ -145,7 +145,7 @@ impl Service {
         Ok(())
     }
 
-    fn add(&self, path: &TablePath) -> Result<()> {
+    pub(super) fn add(&self, path: &TablePath) -> Result<()> {
         let name = path.as_str().to_owned();
         let opened = self.root.rooted_at(path).and_then(|storage| open(storage, &self.options));
         let entry = match opened {

@@ -1,8 +1,8 @@
 //! A served table, and HTTP spoken byte by byte, so that tests can also send what no client would.
 
-use hudifs::control::server::{self, Limits};
+use hudifs::control::server::{self, Handlers, Limits};
 use hudifs::control::{Handler, peer};
-use hudifs::daemon::Service;
+use hudifs::daemon::{Service, Writing};
 use hudifs::daemon::service::ServiceOptions;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -27,22 +27,32 @@ impl Served {
 
     pub fn table_with(base: &Path, limits: Limits) -> Served {
         let service = Service::table(base.to_str().unwrap(), ServiceOptions::default()).unwrap();
-        Self::handler(Arc::new(service), limits)
+        Self::service(Arc::new(service), limits)
+    }
+
+    /// Reads and writes.
+    pub fn service(service: Arc<Service>, limits: Limits) -> Served {
+        let writes: Arc<dyn hudifs::control::Writes> = Arc::new(Writing::new(service.clone()));
+        Self::handlers(Handlers { reads: service, writes: Some(writes) }, limits)
     }
 
     pub fn warehouse(base: &Path) -> Served {
         let service = Service::warehouse(base.to_str().unwrap(), ServiceOptions::default()).unwrap();
-        Self::handler(Arc::new(service), Limits::default())
+        Self::service(Arc::new(service), Limits::default())
     }
 
-    pub fn handler(handler: Arc<dyn Handler>, limits: Limits) -> Served {
+    pub fn handler(reads: Arc<dyn Handler>, limits: Limits) -> Served {
+        Self::handlers(Handlers { reads, writes: None }, limits)
+    }
+
+    pub fn handlers(handlers: Handlers, limits: Limits) -> Served {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("control.sock");
         let listener = peer::bind(&socket).unwrap();
         let (stop, stopped) = watch::channel(false);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(server::serve(listener, handler, limits, stopped)).unwrap();
+            runtime.block_on(server::serve(listener, handlers, limits, stopped)).unwrap();
             runtime.shutdown_timeout(Duration::from_secs(5));
         });
         Served { socket, _dir: dir, stop, thread: Some(thread) }
