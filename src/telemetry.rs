@@ -16,5 +16,5 @@ pub mod metric;
 pub use event::{Event, EventCode};
 pub use label::{
     Cache, CacheResult, Errno, FuseOp, LabelSet, Notification, OpenMode, RefreshResult, RefusedPeer, StatusClass,
-    StorageOp, TableState,
+    StorageOp, TableState, WriteOperation, WriteResult,
 };

@@ -55,7 +55,7 @@ pub const CODES: [(&str, u16, &str); 20] = [
     ("unsupported", 501, "The table uses a feature that this build refuses"),
     ("invalid", 400, "The request is wrong"),
     ("denied", 403, "Access is denied"),
-    ("read_only", 403, "The tree is read-only"),
+    ("read_only", 403, "Nothing is written here"),
     ("unavailable", 503, "The store did not answer"),
     ("internal", 500, "hudifs made a mistake"),
     ("unknown_route", 404, "There is no such path"),

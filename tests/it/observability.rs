@@ -6,7 +6,7 @@ use hudifs::telemetry::event::EventCode;
 use hudifs::telemetry::metric;
 use hudifs::telemetry::{
     Cache, CacheResult, Errno, FuseOp, Notification, OpenMode, RefreshResult, RefusedPeer, StatusClass, StorageOp,
-    TableState,
+    TableState, WriteOperation, WriteResult,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,9 @@ fn label_values_are_documented_as_they_are() {
     }
     define!(
         FuseOp as "op", StorageOp as "op", Errno as "errno", OpenMode as "mode", Notification as "kind", Cache as "cache",
-        CacheResult as "result", RefreshResult as "result", TableState as "state", RefusedPeer as "reason", StatusClass as "class"
+        CacheResult as "result", RefreshResult as "result", TableState as "state", RefusedPeer as "reason", StatusClass as "class",
+        WriteOperation as "operation",
+        WriteResult as "result"
     );
     assert_eq!(documented, defined);
     let used: BTreeSet<&str> = metric::ALL.iter().flat_map(|m| m.def().labels).copied().collect();

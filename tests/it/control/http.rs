@@ -2,8 +2,8 @@
 
 use hudifs::control::server::{self, Handlers, Limits};
 use hudifs::control::{Handler, peer};
-use hudifs::daemon::{Service, Writing};
 use hudifs::daemon::service::ServiceOptions;
+use hudifs::daemon::{Service, Writing};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -7,8 +7,9 @@ use hudifs::control::server::ROUTES;
 use hudifs::control::types::*;
 use hudifs::control::{OPENAPI, Problem};
 use hudifs::telemetry::event::{Event, EventCode};
+use hudifs::write::{CommitReport, FileReport, ServiceReport};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).unwrap()
@@ -200,6 +201,60 @@ fn full_table() -> TableStatus {
     }
 }
 
+/// The documents of writing, with every field set.
+fn full_writes() -> Vec<(&'static str, Value)> {
+    let text = || Some("x".to_owned());
+    let settings = BTreeMap::from([("hoodie.a".to_owned(), "b".to_owned())]);
+    let service = ServiceReport { service: "clean".into(), instant: text(), items: 1, detail: "d".into() };
+    let commit = CommitReport { instant: text(), files: vec![FileReport::default()], ..CommitReport::default() };
+    let commit = CommitReport { services: vec![service.clone()], warnings: vec!["w".into()], ..commit };
+    let job = JobStatus {
+        state: "failed".into(),
+        ended_ms: Some(1),
+        commit: Some(commit.clone()),
+        services: Some(vec![service.clone()]),
+        error: Some(full_problem()),
+        ..JobStatus::default()
+    };
+    let transaction = Transaction { state: "open".into(), ..Transaction::default() };
+    let create = CreateRequest {
+        name: "t".into(),
+        hudi_name: text(),
+        table_type: Some("MERGE_ON_READ".into()),
+        table_version: Some(9),
+        record_key: vec!["k".into()],
+        partition_by: vec!["p".into()],
+        ordering: vec!["o".into()],
+        key_generator: text(),
+        hive_style: true,
+        url_encode: true,
+        schema: Some(json!({"type": "record"})),
+        metadata: Some(vec!["files".into()]),
+        properties: settings.clone(),
+    };
+    let begin = BeginRequest {
+        table: text(),
+        operation: Some("upsert".into()),
+        ttl_seconds: Some(1),
+        index: Some("BLOOM".into()),
+        settings,
+    };
+    vec![
+        ("CreateRequest", json!(create)),
+        ("PartitionsRequest", json!(PartitionsRequest { partitions: vec!["p".into()] })),
+        ("RollbackRequest", json!(RollbackRequest { instant: text() })),
+        ("CommitReport", json!(commit)),
+        ("FileReport", json!(FileReport::default())),
+        ("ServiceReport", json!(service)),
+        ("Services", json!(Services { services: vec![service] })),
+        ("JobStatus", json!(job)),
+        ("Jobs", json!(Jobs { jobs: vec![job] })),
+        ("BeginRequest", json!(begin)),
+        ("Transaction", json!(transaction)),
+        ("Transactions", json!(Transactions { transactions: vec![transaction] })),
+    ]
+}
+
 #[test]
 fn types_and_schemas_have_the_same_fields() {
     let doc = document();
@@ -260,6 +315,7 @@ fn types_and_schemas_have_the_same_fields() {
         ("Event", json!(event)),
         ("Problem", json!(full_problem())),
     ];
+    let all: Vec<(&str, Value)> = all.into_iter().chain(full_writes()).collect();
     let checked: BTreeSet<&str> = all.iter().map(|(name, _)| *name).chain(["FilesLine"]).collect();
     for (name, value) in all {
         same_fields(&doc, name, value);
