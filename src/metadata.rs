@@ -21,7 +21,7 @@ mod ranges;
 mod record;
 pub mod record_index;
 mod slice;
-mod source;
+pub(crate) mod source;
 mod valid;
 pub mod write;
 

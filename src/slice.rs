@@ -7,6 +7,8 @@ pub mod base;
 pub mod keys;
 pub mod merge;
 pub mod options;
+pub(crate) mod pool;
+pub mod read;
 pub mod sizing;
 
 use crate::format::commit::WriteStat;

@@ -11,13 +11,14 @@ mod columns;
 mod execute;
 mod incoming;
 mod options;
-mod pool;
 mod report;
 mod request;
 mod route;
 mod spool;
 mod supported;
 mod writer;
+
+use crate::slice::pool;
 
 pub use options::{IndexKind, Protected, WriterOptions};
 pub use report::{CommitReport, FileReport, Phase, Progress, ServiceReport};

@@ -17,7 +17,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-pub use content::{avro_records, delete_keys};
+pub use content::{avro_records, delete_keys, deletes};
 pub use reader::LogReader;
 pub use select::{BlockHead, select};
 

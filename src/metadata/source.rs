@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 
 /// One version of a stored file's bytes.
 #[derive(Clone, Debug)]
-pub(super) struct FileSource(pub Arc<dyn RandomRead>);
+pub(crate) struct FileSource(pub Arc<dyn RandomRead>);
 
 impl ByteSource for FileSource {
     fn size(&self) -> u64 {

@@ -76,7 +76,7 @@ impl<'a> Assigner<'a> {
 
     /// The group that takes a new row.
     pub fn insert(&mut self, key: &Key<'_>) -> Result<TargetId> {
-        let id = match self.index.place(key) {
+        let id = match self.index.place(key)? {
             Some(file_id) => self.placed(key.partition, file_id)?,
             None => self.with_room(key.partition)?,
         };

@@ -1,6 +1,7 @@
 //! How a [`super::Writer`] works: memory, threads, index, and Hudi's own write settings by their own names.
 
 use crate::error::{Error, Result};
+pub use crate::index::IndexKind;
 use crate::storage::TablePath;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +11,6 @@ use std::sync::Arc;
 /// Says of a file, by its path in the table, whether somebody still reads it: the cleaner leaves it alone then.
 #[derive(Clone)]
 pub struct Protected(pub Arc<dyn Fn(&TablePath) -> bool + Send + Sync>);
-
-/// A kind of index, by Hudi's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IndexKind {
-    /// Filters and key ranges in the footers of base files; keys are unique in their partition.
-    Bloom,
-    /// The same over all partitions; keys are unique in the table.
-    GlobalBloom,
-    /// The keys of the base files of the partitions touched.
-    Simple,
-    /// The keys of all base files.
-    GlobalSimple,
-    /// The file group is a function of the key.
-    Bucket,
-    /// The metadata table's `record_index`; keys are unique in the table.
-    RecordLevel,
-    /// No lookups: only inserts are possible.
-    None,
-}
 
 /// How a writer works.
 #[derive(Clone, Debug)]
@@ -75,42 +57,6 @@ impl WriterOptions {
         text.trim().parse().map_err(|_| {
             Error::invalid(format!("{key}={text:?} is no value of that setting"))
                 .with_hint(format!("it is read as a {}", std::any::type_name::<T>()))
-        })
-    }
-}
-
-impl IndexKind {
-    /// Hudi's name of the kind, as in `hoodie.index.type`.
-    pub fn name(self) -> &'static str {
-        match self {
-            IndexKind::Bloom => "BLOOM",
-            IndexKind::GlobalBloom => "GLOBAL_BLOOM",
-            IndexKind::Simple => "SIMPLE",
-            IndexKind::GlobalSimple => "GLOBAL_SIMPLE",
-            IndexKind::Bucket => "BUCKET",
-            IndexKind::RecordLevel => "RECORD_INDEX",
-            IndexKind::None => "NONE",
-        }
-    }
-}
-
-impl FromStr for IndexKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text.to_ascii_uppercase().replace('-', "_").as_str() {
-            "BLOOM" => IndexKind::Bloom,
-            "GLOBAL_BLOOM" => IndexKind::GlobalBloom,
-            "SIMPLE" => IndexKind::Simple,
-            "GLOBAL_SIMPLE" => IndexKind::GlobalSimple,
-            "BUCKET" => IndexKind::Bucket,
-            "RECORD_INDEX" | "GLOBAL_RECORD_LEVEL_INDEX" | "RECORD_LEVEL" => IndexKind::RecordLevel,
-            "NONE" => IndexKind::None,
-            _ => {
-                return Err(Error::unsupported(format!("index type {text:?}")).with_hint(
-                    "the kinds are BLOOM, GLOBAL_BLOOM, SIMPLE, GLOBAL_SIMPLE, BUCKET, RECORD_INDEX and NONE",
-                ));
-            }
         })
     }
 }

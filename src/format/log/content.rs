@@ -6,7 +6,7 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::format::avro::{Cursor, Schema};
+use crate::format::avro::{Cursor, Schema, Value};
 use crate::format::input::Input;
 use std::sync::OnceLock;
 
@@ -33,6 +33,16 @@ pub fn avro_records(content: &[u8]) -> Result<impl Iterator<Item = Result<&[u8]>
 
 /// Visits the keys that a delete block deletes, each with its partition where that is written.
 pub fn delete_keys(content: &[u8], mut visit: impl FnMut(&str, Option<&str>) -> Result<()>) -> Result<()> {
+    visit_deletes(content, |key, partition, _| visit(key, partition))
+}
+
+/// Visits the deletes of a delete block: key, partition where that is written, and ordering value: null, or a record of one
+/// field, which is named for its kind (`int`, `long`, `decimal`, `list`, …).
+pub fn deletes(content: &[u8], mut visit: impl FnMut(&str, Option<&str>, Value) -> Result<()>) -> Result<()> {
+    visit_deletes(content, |key, partition, ordering| visit(key, partition, ordering))
+}
+
+fn visit_deletes(content: &[u8], mut visit: impl FnMut(&str, Option<&str>, Value) -> Result<()>) -> Result<()> {
     let mut input = Input::new(content);
     match input.i32()? {
         3 => {}
@@ -48,16 +58,17 @@ pub fn delete_keys(content: &[u8], mut visit: impl FnMut(&str, Option<&str>) -> 
     let mut cursor = Cursor::new(schema()?, input.take_signed(i64::from(len))?);
     cursor.record(|_, list| {
         list.array(|item| {
-            let (mut key, mut partition) = (None, None);
+            let (mut key, mut partition, mut ordering) = (None, None, Value::Null);
             item.record(|field, value| {
                 match field {
                     "recordKey" => key = value.str()?,
                     "partitionPath" => partition = value.str()?,
+                    "orderingVal" => ordering = value.value()?,
                     _ => {}
                 }
                 Ok(())
             })?;
-            visit(key.ok_or_else(|| Error::corrupt("a delete without a key"))?, partition)
+            visit(key.ok_or_else(|| Error::corrupt("a delete without a key"))?, partition, ordering)
         })
         .map(drop)
     })?;
@@ -80,18 +91,31 @@ fn schema() -> Result<&'static Schema> {
 }
 
 fn schema_text() -> String {
-    let scalars = ["boolean", "int", "long", "float", "double", "bytes", "string", "int", "bytes", "long", "long"];
-    let wrapper = |i: usize, of: &str| {
-        format!(r#"{{"type": "record", "name": "Wrapper{i}", "fields": [{{"name": "value", "type": "{of}"}}]}}"#)
+    // The field of every wrapper is `value` to Java; its name is not written, and tells us which wrapper it is.
+    let scalars = [
+        ("boolean", "boolean"),
+        ("int", "int"),
+        ("long", "long"),
+        ("float", "float"),
+        ("double", "double"),
+        ("bytes", "bytes"),
+        ("string", "string"),
+        ("date", "int"),
+        ("decimal", "bytes"),
+        ("time", "long"),
+        ("timestamp", "long"),
+    ];
+    let wrapper = |i: usize, (name, of): (&str, &str)| {
+        format!(r#"{{"type": "record", "name": "Wrapper{i}", "fields": [{{"name": "{name}", "type": "{of}"}}]}}"#)
     };
-    let wrappers: Vec<String> = scalars.iter().enumerate().map(|(i, of)| wrapper(i, of)).collect();
+    let wrappers: Vec<String> = scalars.iter().enumerate().map(|(i, of)| wrapper(i, *of)).collect();
     let names: Vec<String> = (0..scalars.len()).map(|i| format!("\"Wrapper{i}\"")).collect();
     // Several ordering fields: an array of the same, and of LocalDateWrapper.
     let array = format!(
-        r#"{{"type": "record", "name": "ArrayWrapper", "fields": [{{"name": "wrappedValues",
+        r#"{{"type": "record", "name": "ArrayWrapper", "fields": [{{"name": "list",
             "type": ["null", {{"type": "array", "items": ["null", {}, {}]}}]}}]}}"#,
         names.join(", "),
-        wrapper(scalars.len(), "int")
+        wrapper(scalars.len(), ("date", "int"))
     );
     format!(
         r#"{{"type": "record", "name": "HoodieDeleteRecordList", "fields": [{{"name": "deleteRecordList", "type":

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Runs `work` on every task, on up to `threads` threads, and gives the results in the tasks' order. After a failure no new
 /// task is begun.
-pub(super) fn run<T: Send, R: Send>(
+pub(crate) fn run<T: Send, R: Send>(
     threads: usize,
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,
