@@ -139,7 +139,7 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// Replaces the version `expected`, or creates the object where `expected` is `None`; returns the new version's tag.
     /// `Conflict` if there is another version, or if there is one where none was expected. `Unsupported` where the store
-    /// cannot (HDFS).
+    /// cannot (HDFS). On local disks it is visible when it returns, but not durable: for locks.
     fn put_if_match(&self, _path: &TablePath, _bytes: Bytes, _expected: Option<&VersionTag>) -> Result<VersionTag> {
         Err(mutate::read_only(self.uri()))
     }

@@ -8,14 +8,21 @@
 mod assign;
 mod bulk;
 mod columns;
+pub mod conflict;
 mod execute;
+pub mod heartbeat;
 mod incoming;
+pub mod lock;
+pub mod markers;
 mod options;
 mod report;
 mod request;
+pub mod rollback;
 mod route;
+pub mod session;
 mod spool;
 mod supported;
+pub mod transaction;
 mod writer;
 
 use crate::slice::pool;
@@ -23,4 +30,6 @@ use crate::slice::pool;
 pub use options::{IndexKind, Protected, WriterOptions};
 pub use report::{CommitReport, FileReport, Phase, Progress, ServiceReport};
 pub use request::{Operation, Records, WriteRequest};
+pub use session::{Critical, Session};
+pub use transaction::{Committed, Transaction};
 pub use writer::Writer;

@@ -111,7 +111,10 @@ impl LocalStorage {
             let what = if now.is_some() { "was changed by another writer" } else { "does not exist any more" };
             return Err(Error::new(ErrorKind::Conflict, format!("{}: {what}", self.full(path).display())));
         }
-        self.write_small(path, bytes, true)?;
+        // Not synced: locks are replaced so, which mean nothing after a power failure.
+        let mut hidden = Hidden::create(Arc::new(folder), path.file_name())?;
+        hidden.write_all(bytes)?;
+        hidden.publish(true)?;
         self.open_file(path)?.tag()
     }
 
