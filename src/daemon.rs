@@ -1,7 +1,7 @@
 //! The daemon: wires storage, tables, filesystem, FUSE session and control socket, and keeps them in step.
 //!
 //! Reading order: [`background`] (fork and report), [`service`] (the tables of a mount, and every question about them),
-//! `watch` (when to look for commits),
+//! `watch` (when to look for commits), `leases` (when to tell cleaners what is in use),
 //! [`run`] (start, signals, orderly end), `systemd`.
 //!
 //! A refresh loads the next snapshot, switches the tree to it, and lets the session's own thread tell the kernel; the same
@@ -9,6 +9,7 @@
 
 pub mod background;
 mod files;
+mod leases;
 mod run;
 pub mod service;
 mod stale;
@@ -52,9 +53,11 @@ pub struct DaemonSettings {
     pub log: LogSettings,
     /// How often to look for commits where nothing tells.
     pub poll: PollInterval,
+    /// How long a lease lives unless it is renewed; `None` for the usual time.
+    pub lease_life: Option<Duration>,
     /// Let inotify tell, where it can.
     pub watch: bool,
-    /// No writes through the control socket.
+    /// Write nothing to the tables: no writes through the control socket, no leases.
     pub read_only: bool,
     /// Stay attached to the terminal or supervisor.
     pub foreground: bool,

@@ -3,7 +3,7 @@
 //! Reading order: [`source`] (what is read: a table's views), [`errno`], [`attr`], `ino` (inode numbers),
 //! `tree` (partition paths as directories), `part` (a partition's files, loaded when looked at), `node` (what an inode
 //! number stands for), then the operations as the manual pages group them: `lookup`, `readdir`, `open`, `xattr`, `statfs`;
-//! last `publish` (a new generation, and what the kernel must forget) and [`pins`].
+//! last `publish` (a new generation, and what the kernel must forget), [`pins`] and [`held`] (what readers hold).
 //!
 //! Invariants:
 //! - A generation is one pointer; a call loads it once and keeps to it, so a commit appears in the whole tree at once.
@@ -14,10 +14,12 @@
 
 pub mod attr;
 pub mod errno;
+pub mod held;
 pub mod host;
 pub mod pins;
 pub mod source;
 
+mod idle;
 mod ino;
 mod lookup;
 mod node;
@@ -35,6 +37,7 @@ mod xattr;
 
 pub use attr::{Attr, Kind};
 pub use errno::{Fault, Wait};
+pub use held::Held;
 pub use host::{Host, VirtualFile};
 pub use lookup::Lookup;
 pub use open::OpenFile;
@@ -43,5 +46,5 @@ pub use publish::Invalidation;
 pub use readdir::{Item, Sink};
 pub use source::{Changed, Source, View};
 pub use statfs::StatFs;
-pub use table_fs::{FsOptions, FsStats, Held, TableFs};
+pub use table_fs::{FsOptions, FsStats, TableFs};
 pub use workers::Workers;

@@ -2,7 +2,7 @@
 //!
 //! [`Session::mount`] mounts a [`crate::fs::TableFs`] and serves it from threads of its own until it is unmounted.
 //! `adapter` turns each request into one call and each result into one reply; `shared` holds what all requests need, the choice
-//! between passthrough and serving included; `notify` is the one thread that tells the kernel what to forget; `mount` looks at the
+//! between passthrough and serving included; `notify` holds the threads that tell the kernel what to forget; `mount` looks at the
 //! mount point and speaks to mount(2), `helper` to fusermount3.
 
 mod adapter;

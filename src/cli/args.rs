@@ -108,7 +108,8 @@ pub struct MountArgs {
     /// Show the table as of an instant or a time, for good
     #[arg(long, value_name = "TIME")]
     pub as_of: Option<String>,
-    /// Take no writes through the control socket; the tree itself is read-only in any case
+    /// Write nothing to the table: take no writes through the control socket, and keep no lease that tells cleaners which files
+    /// are in use
     #[arg(long)]
     pub read_only: bool,
     /// Unmount a dead mount that is found at DIR, also one of somebody else
@@ -147,6 +148,9 @@ pub struct MountArgs {
     /// Threads that take FUSE requests
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub threads: Option<u16>,
+    /// How long a lease lives unless it is renewed
+    #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub lease_life: Option<u64>,
     /// Write the log to a file in this directory
     #[arg(long, value_name = "DIR", help_heading = "Log")]
     pub log_directory: Option<PathBuf>,

@@ -108,11 +108,27 @@ fn tables(out: &mut impl Write, status: &Value) -> io::Result<()> {
                 writeln!(out, "  hint: {}", printable(text(error, "hint")))?;
             }
         }
+        lease(out, &name, &table["lease"])?;
         for warning in list(table, "warnings").iter().filter_map(Value::as_str) {
             writeln!(out, "{name}: {}", paint(Paint::Yellow, &printable(warning)))?;
         }
     }
     Ok(())
+}
+
+/// Tells what cleaners of other processes are told; nothing where nobody has looked yet.
+fn lease(out: &mut impl Write, name: &str, lease: &Value) -> io::Result<()> {
+    match text(lease, "state") {
+        "held" => writeln!(
+            out,
+            "{name}: lease on {} instants and {} open files until {}",
+            lease["instants"],
+            lease["files"],
+            lease.get("expires_ms").and_then(Value::as_i64).map(output::time).unwrap_or_default()
+        ),
+        "off" => writeln!(out, "{name}: no lease: {}", printable(text(lease, "reason"))),
+        _ => Ok(()),
+    }
 }
 
 fn pins(out: &mut impl Write, status: &Value) -> io::Result<()> {

@@ -102,8 +102,28 @@ pub struct TableStatus {
     /// Why the table is stale or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
+    /// The lease that tells cleaners of other processes what is in use; absent without a mount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseStatus>,
     /// What the owner should know about the table.
     pub warnings: Vec<String>,
+}
+
+/// The lease that a daemon keeps on a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseStatus {
+    /// `held`; `none` while nobody has looked into the table; `off` where none can be kept.
+    pub state: String,
+    /// When it ends unless it is renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<i64>,
+    /// Instants that it holds.
+    pub instants: u64,
+    /// Open files that it holds.
+    pub files: u64,
+    /// Why it is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `GET /v1/tables`.
@@ -299,6 +319,9 @@ pub struct Pin {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// When it is made: true if the table's lease holds it too, so that cleaners of other processes keep its files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leased: Option<bool>,
 }
 
 /// `GET /v1/pin`.

@@ -27,6 +27,9 @@ const WRITES_PATIENCE: Duration = Duration::from_secs(60);
 /// Longest wait for one call to unmount.
 const UNMOUNT_CALL_MAX: Duration = Duration::from_secs(10);
 
+/// Longest wait for leases to be given back.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
 /// A daemon that serves.
 pub struct Started {
     runtime: Runtime,
@@ -78,6 +81,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
         as_of: settings.fs.as_of.clone(),
         memory_target_bytes: Some(settings.memory_target_bytes),
         read_only: settings.read_only,
+        lease_life: settings.lease_life,
         socket: Some(socket.clone()),
         log: Some(log),
     };
@@ -95,6 +99,7 @@ fn start(settings: &DaemonSettings, log: String) -> Result<Started, StartFailure
     let socket = SocketFile(socket);
     let session = mount(&fs, settings).map_err(other)?;
     service.set_mounted(fs, session).map_err(other)?;
+    service.keep_leases();
     let watcher = Watcher::spawn(service.clone(), settings.watch, settings.poll);
     tracing::info!(
         uri = settings.uri,
@@ -188,6 +193,7 @@ async fn attend(
     } else if result.is_ok() {
         tracing::info!("unmounted by somebody else");
     }
+    release_leases(&service).await;
     let _ = stop.send(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), served).await;
     drop(socket);
@@ -209,6 +215,15 @@ async fn finish_writes(writing: Writing, signals: &mut Signals) {
             }
         }
         name = signals.next_ending() => tracing::warn!("{name} again: not waiting for writes"),
+    }
+}
+
+/// Gives the leases back; a store that does not answer lets them end by themselves.
+async fn release_leases(service: &Arc<Service>) {
+    let service = service.clone();
+    let release = tokio::task::spawn_blocking(move || service.release_leases());
+    if tokio::time::timeout(RELEASE_MAX, release).await.is_err() {
+        tracing::info!("the store does not answer: leases are left to end by themselves");
     }
 }
 

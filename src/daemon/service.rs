@@ -4,14 +4,17 @@
 //! A table that cannot be opened stays in the list as failed, does not disturb the others, and is tried again.
 
 mod answers;
+mod lease;
 mod refresh;
 mod status;
 mod writable;
 
+pub use lease::Renewal;
 pub use status::table_type_name;
 
+use super::leases::Keeper;
 use crate::control::problem::{Failure, Problem};
-use crate::control::types::Passthrough;
+use crate::control::types::{LeaseStatus, Passthrough};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::TableFs;
 use crate::fuse::{Serving, Session};
@@ -34,8 +37,10 @@ pub struct ServiceOptions {
     pub as_of: Option<String>,
     /// What the user would have the memory stay below, bytes.
     pub memory_target_bytes: Option<u64>,
-    /// No writes through the control socket.
+    /// Nothing is written to the tables: no writes through the control socket, and no leases.
     pub read_only: bool,
+    /// How long a lease lives unless it is renewed; `None` for the usual time.
+    pub lease_life: Option<Duration>,
     /// The control socket's place.
     pub socket: Option<PathBuf>,
     /// Where the log is.
@@ -51,6 +56,7 @@ pub struct Service {
     started_ms: i64,
     tables: RwLock<BTreeMap<String, Arc<Entry>>>,
     mounted: OnceLock<Mounted>,
+    keeper: OnceLock<Keeper>,
 }
 
 /// The tree and its session, once mounted.
@@ -78,6 +84,8 @@ pub struct Entry {
     path: TablePath,
     uri: String,
     state: Mutex<State>,
+    /// The lease on the table; held while it is written. Taken before `state`.
+    lease: Mutex<lease::Slot>,
     /// Held during a refresh, so that generations are published in order. Taken before `state`.
     refreshing: Mutex<()>,
 }
@@ -90,6 +98,7 @@ struct State {
     error: Option<Problem>,
     refreshed_ms: Option<i64>,
     watched: Watched,
+    lease: LeaseStatus,
 }
 
 impl Service {
@@ -114,7 +123,15 @@ impl Service {
     fn new(root: Arc<dyn Storage>, warehouse: bool, options: ServiceOptions) -> Service {
         let started_ms = now_ms();
         crate::telemetry::metric::START_TIME.set((), started_ms / 1000);
-        Service { options, root, warehouse, started_ms, tables: RwLock::new(BTreeMap::new()), mounted: OnceLock::new() }
+        Service {
+            options,
+            root,
+            warehouse,
+            started_ms,
+            tables: RwLock::new(BTreeMap::new()),
+            mounted: OnceLock::new(),
+            keeper: OnceLock::new(),
+        }
     }
 
     /// The base of the table or warehouse.
@@ -195,6 +212,14 @@ impl Service {
         self.mounted.set(Mounted { fs, session }).map_err(|_| Error::internal("mounted twice"))
     }
 
+    /// Starts to keep leases on the tables that readers look at.
+    pub fn keep_leases(self: &Arc<Self>) {
+        if !self.options.read_only {
+            // Set once: a service has one such thread.
+            let _ = self.keeper.set(Keeper::spawn(self));
+        }
+    }
+
     /// The snapshot that the root of a table shows.
     fn shown(&self, entry: &Entry) -> Result<Arc<Snapshot>, Failure> {
         let table = entry.opened_table().ok_or_else(|| Failure::from(entry.failure()).table(&entry.name))?;
@@ -209,9 +234,10 @@ impl Entry {
             error: None,
             refreshed_ms: Some(now_ms()),
             watched: Watched::No,
+            lease: LeaseStatus::none(),
             table: Some(table.clone()),
         };
-        Entry { name, path, uri: table.uri().to_owned(), state: Mutex::new(state), refreshing: Mutex::new(()) }
+        Entry::new(name, path, table.uri().to_owned(), state)
     }
 
     fn failed(name: String, path: TablePath, uri: String, error: &Error) -> Entry {
@@ -221,8 +247,14 @@ impl Entry {
             error: Some(Problem::from(error)),
             refreshed_ms: Some(now_ms()),
             watched: Watched::No,
+            lease: LeaseStatus::none(),
         };
-        Entry { name, path, uri, state: Mutex::new(state), refreshing: Mutex::new(()) }
+        Entry::new(name, path, uri, state)
+    }
+
+    fn new(name: String, path: TablePath, uri: String, state: State) -> Entry {
+        let (lease, refreshing) = (Mutex::new(lease::Slot::new()), Mutex::new(()));
+        Entry { name, path, uri, state: Mutex::new(state), lease, refreshing }
     }
 
     /// The table's name.

@@ -114,14 +114,17 @@ impl Loop {
         let entries = self.service.entries();
         self.due.retain(|name, _| entries.iter().any(|e| e.name() == name));
         for entry in &entries {
-            let told = self.inotify.as_mut().is_some_and(|inotify| inotify.watch(entry));
+            let told = self.inotify.as_mut().map_or(Told::Never, |inotify| inotify.watch(entry));
             let watched = match self.poll {
-                _ if told => Watched::Inotify,
+                _ if told != Told::Never => Watched::Inotify,
                 PollInterval::Never => Watched::No,
                 PollInterval::Every(_) => Watched::Poll,
             };
             entry.set_watched(watched);
-            if !self.due.contains_key(entry.name()) {
+            if told == Told::FromNowOn {
+                // What came before the watch, and after the table was loaded, nobody tells.
+                self.due.insert(entry.name().to_owned(), Instant::now());
+            } else if !self.due.contains_key(entry.name()) {
                 self.schedule(entry);
             }
         }
@@ -201,6 +204,14 @@ fn guarded(work: impl FnOnce()) {
     }
 }
 
+/// Whether the kernel tells of changes in a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Never,
+    FromNowOn,
+    Already,
+}
+
 /// The kernel's watches on timeline folders.
 struct Inotify {
     watcher: RecommendedWatcher,
@@ -232,11 +243,11 @@ impl Inotify {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).get(folder).cloned()
     }
 
-    /// True if the table's folders are watched, now or already.
-    fn watch(&mut self, entry: &Entry) -> bool {
-        let Some(folders) = folders_of(entry) else { return false };
+    /// Watches a table's folders.
+    fn watch(&mut self, entry: &Entry) -> Told {
+        let Some(folders) = folders_of(entry) else { return Told::Never };
         if self.tables.get(entry.name()) == Some(&folders) {
-            return true;
+            return Told::Already;
         }
         for Folder { path, .. } in self.tables.remove(entry.name()).unwrap_or_default() {
             let _ = self.watcher.unwatch(&path);
@@ -245,13 +256,13 @@ impl Inotify {
         for Folder { path: folder, .. } in &folders {
             if let Err(error) = self.watcher.watch(folder, RecursiveMode::NonRecursive) {
                 watch_failed(&format!("{}: {error}", folder.display()));
-                return false;
+                return Told::Never;
             }
             let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
             known.insert(folder.clone(), entry.name().to_owned());
         }
         self.tables.insert(entry.name().to_owned(), folders);
-        true
+        Told::FromNowOn
     }
 }
 

@@ -19,6 +19,9 @@ pub trait Host: Send + Sync + 'static {
     /// the files of a whole warehouse.
     fn content(&self, table: Option<&str>, file: VirtualFile) -> Vec<u8>;
 
+    /// A view of a table as of an instant has come into use: its files should be held. Must return at once.
+    fn view_opened(&self, _table: &str) {}
+
     /// The control socket, where there is one: the target of `.hudifs/control.sock`. An absolute path.
     fn control_socket(&self) -> Option<PathBuf>;
 }

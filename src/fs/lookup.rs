@@ -204,13 +204,13 @@ impl TableFs {
         let part = &dir.part;
         let tree = generation.tree(&part.state.table, wait)?;
         let Ok(path) = part.path.join(name) else { return Ok(Some(Lookup::Absent { keep: true })) };
-        if tree.contains(&path) || part.state.vanished(&path) {
+        if tree.contains(&path) || part.state.look_at_vanished(&path) {
             let child = part.state.part(&path);
             let attr = self.child_dir_attr(&child, generation, wait)?;
             let (ino, _) = self.claim_dir(dir, child);
             return Ok(Some(Lookup::keep(Attr { ino, ..attr })));
         }
-        let vanished = part.state.vanished(&part.path);
+        let vanished = part.state.look_at_vanished(&part.path);
         if !tree.is_partition(&part.path) && !vanished {
             return Ok(None);
         }
@@ -256,7 +256,7 @@ impl TableFs {
         let (seed, up) = (parent.seed, parent.ino);
         lock(&self.nodes).claim_place(number, up, |ino| {
             let (absent, read_ms) = (Default::default(), AtomicU64::new(0));
-            Place::Dir(Arc::new(Dir { ino, parent: up, seed, part, absent, read_ms }))
+            Place::Dir(Arc::new(Dir { ino, parent: up, seed, part, moment: None, absent, read_ms }))
         })
     }
 

@@ -26,6 +26,8 @@ pub struct Dir {
     pub seed: Seed,
     /// Its files.
     pub part: Arc<Part>,
+    /// Its name, for the root of a view as of an instant.
+    pub moment: Option<Box<str>>,
     /// Names that the kernel has been told not to exist.
     pub absent: Mutex<HashSet<Box<str>>>,
     /// When its listing was last read, milliseconds since the tree was made; 0 for never.

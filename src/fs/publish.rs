@@ -21,10 +21,12 @@ const RELOAD_MAX: usize = 2000;
 /// A listing that was read within this time may still be on its way into the kernel's cache, milliseconds.
 const RECENT_MS: u64 = 5000;
 
-/// What the kernel must forget after a change of the tree. Opaque: hand it to [`crate::fuse::Session::notify`].
+/// What the kernel must forget of one table after a change of the tree. Opaque: hand it to [`crate::fuse::Session::notify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "the kernel goes on showing the old tree until it is told"]
 pub struct Invalidation {
+    /// The table; the root for what lies above all tables. Those of different tables may be told in any order.
+    pub table: TablePath,
     /// Inodes whose attributes and listings or pages are to be forgotten.
     pub inodes: Vec<u64>,
     /// Names to forget: parent inode and name.
@@ -37,13 +39,6 @@ impl Invalidation {
     /// True if nothing needs to be told.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.inodes.is_empty()
-    }
-
-    /// Adds another one.
-    pub fn extend(&mut self, other: Invalidation) {
-        self.inodes.extend(other.inodes);
-        self.entries.extend(other.entries);
-        self.in_flight.extend(other.in_flight);
     }
 }
 
@@ -73,6 +68,7 @@ impl TableFs {
         if let (Some(old_tree), Some(new_tree)) = (old_tree, &new_tree)
             && !Arc::ptr_eq(old_tree, new_tree)
         {
+            state.unvanish(new_tree);
             state.vanish(old_tree.paths().filter(|p| !new_tree.contains(p)).cloned());
         }
         state.coming.store(old.number + 1, SeqCst);
@@ -91,7 +87,7 @@ impl TableFs {
 
     /// What the kernel may know of a table that has changed.
     fn collect(&self, state: &Arc<ViewState>, changed: &Changed) -> Invalidation {
-        let mut told = Invalidation::default();
+        let mut told = Invalidation { table: state.table.path.clone(), ..Invalidation::default() };
         let touched = touched(changed);
         let recent = self.now_ms().saturating_sub(RECENT_MS);
         let mut dirs: Vec<Arc<Dir>> = Vec::new();

@@ -5,7 +5,7 @@ use super::lookup::{Lookup, NO_COMMIT_MS, stamp};
 use super::node::{Dir, Place, Scope};
 use super::state::{Table, ViewState, lock};
 use super::table_fs::{Mounted, TableFs};
-use super::{Attr, Fault, Kind, VirtualFile, Wait};
+use super::{Attr, Fault, Kind, View, VirtualFile, Wait};
 use crate::error::ErrorKind;
 use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
@@ -170,18 +170,7 @@ impl TableFs {
             }
         };
         let Some(instant) = view.instant() else { return Ok(Lookup::Absent { keep: false }) };
-        let state = {
-            let mut moments = lock(&table.moments);
-            moments.retain(|_, s| s.strong_count() > 0);
-            match moments.get(&instant).and_then(std::sync::Weak::upgrade) {
-                Some(state) => state,
-                None => {
-                    let state = ViewState::new(table.clone(), view, Some(instant), self.budget.clone());
-                    moments.insert(instant, Arc::downgrade(&state));
-                    state
-                }
-            }
-        };
+        let state = self.moment_state(table, instant, view);
         let seed = moment_seed(table, name, &instant);
         let part = state.part(&TablePath::root());
         let (ino, place) = lock(&self.nodes).claim_place(seed.number(""), parent, |ino| {
@@ -190,6 +179,7 @@ impl TableFs {
                 parent,
                 seed,
                 part,
+                moment: Some(name.into()),
                 absent: Default::default(),
                 read_ms: AtomicU64::new(0),
             }))
@@ -197,6 +187,22 @@ impl TableFs {
         let attr = self.place_attr(ino, &place, wait)?;
         // A moment between commits may mean another commit one day.
         Ok(Lookup::Found { attr, keep: name == instant.as_str() })
+    }
+}
+
+impl TableFs {
+    /// The state of a view as of an instant, one for all who look at it.
+    fn moment_state(&self, table: &Arc<Table>, instant: InstantTime, view: Arc<dyn View>) -> Arc<ViewState> {
+        let mut moments = lock(&table.moments);
+        moments.retain(|_, s| s.strong_count() > 0);
+        if let Some(state) = moments.get(&instant).and_then(std::sync::Weak::upgrade) {
+            return state;
+        }
+        let state = ViewState::new(table.clone(), view, Some(instant), self.budget.clone());
+        moments.insert(instant, Arc::downgrade(&state));
+        drop(moments);
+        self.host.view_opened(table.path.as_str());
+        state
     }
 }
 

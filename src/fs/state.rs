@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
 use crate::telemetry::{Event, EventCode};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
 
 /// Older generations that are kept whole.
 const HISTORY_MAX: usize = 16;
@@ -125,13 +126,29 @@ pub struct ViewState {
     pub budget: Arc<Budget>,
     /// Detects walks.
     pub walk: Mutex<Walk>,
+    /// When it was last used, for a view that never changes.
+    used: Mutex<Instant>,
 }
 
 #[derive(Default)]
 struct Past {
     generations: VecDeque<Arc<Generation>>,
-    instants: VecDeque<(u64, Option<InstantTime>)>,
-    vanished: HashSet<TablePath>,
+    instants: VecDeque<Replaced>,
+    vanished: HashMap<TablePath, Vanished>,
+}
+
+/// A directory that is no longer listed.
+struct Vanished {
+    used: Instant,
+    /// The kernel was told to forget it since.
+    told: bool,
+}
+
+/// A generation that was replaced.
+struct Replaced {
+    number: u64,
+    instant: Option<InstantTime>,
+    at: Instant,
 }
 
 /// How far a walk through the partitions has come.
@@ -163,11 +180,15 @@ impl ViewState {
             coming: AtomicU64::new(1),
             budget,
             walk: Mutex::default(),
+            used: Mutex::new(Instant::now()),
         })
     }
 
     /// The present generation.
     pub fn generation(&self) -> Arc<Generation> {
+        if self.pinned.is_some() {
+            self.touch();
+        }
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -182,7 +203,7 @@ impl ViewState {
             if let Some(found) = past.generations.iter().find(|g| g.number == number) {
                 return Ok(found.clone());
             }
-            past.instants.iter().find(|(n, _)| *n == number).and_then(|(_, i)| *i)
+            past.instants.iter().find(|r| r.number == number).and_then(|r| r.instant)
         };
         let Some(instant) = instant else { return Err(Fault::STALE) };
         if wait == Wait::No {
@@ -202,7 +223,7 @@ impl ViewState {
         let new = Generation::new(old.number + 1, view, tree);
         // The old one can be found again before it is replaced: a listing goes on at any moment.
         let mut past = lock(&self.past);
-        past.instants.push_back((old.number, old.view.instant()));
+        past.instants.push_back(Replaced { number: old.number, instant: old.view.instant(), at: Instant::now() });
         past.generations.push_back(old.clone());
         while past.generations.len() > HISTORY_MAX {
             past.generations.pop_front();
@@ -215,19 +236,77 @@ impl ViewState {
         (old, new)
     }
 
+    /// Instants of the generations that were replaced within `age`.
+    pub fn replaced_within(&self, age: Duration) -> Vec<InstantTime> {
+        let past = lock(&self.past);
+        past.instants.iter().rev().take_while(|r| r.at.elapsed() <= age).filter_map(|r| r.instant).collect()
+    }
+
     /// Remembers directories that are no longer listed, so that names which were listed can still be opened.
     pub fn vanish(&self, paths: impl IntoIterator<Item = TablePath>) {
         let mut past = lock(&self.past);
         for path in paths {
             if past.vanished.len() < VANISHED_MAX {
-                past.vanished.insert(path);
+                past.vanished.insert(path, Vanished { used: Instant::now(), told: false });
             }
         }
     }
 
+    /// Forgets that directories had vanished: they are listed again.
+    pub fn unvanish(&self, tree: &Tree) {
+        lock(&self.past).vanished.retain(|path, _| !tree.contains(path));
+    }
+
     /// True for a directory that an earlier generation listed.
     pub fn vanished(&self, path: &TablePath) -> bool {
-        lock(&self.past).vanished.contains(path)
+        lock(&self.past).vanished.contains_key(path)
+    }
+
+    /// True if any directory has vanished that can still be looked up.
+    pub fn has_vanished(&self) -> bool {
+        !lock(&self.past).vanished.is_empty()
+    }
+
+    /// The same for somebody who looks it up: it stays for a while.
+    pub fn look_at_vanished(&self, path: &TablePath) -> bool {
+        let mut past = lock(&self.past);
+        let Some(vanished) = past.vanished.get_mut(path) else { return false };
+        *vanished = Vanished { used: Instant::now(), told: false };
+        true
+    }
+
+    /// Vanished directories that nobody has looked up for `age`. Those of which the kernel still knows are returned, to be
+    /// forgotten by it; the others are gone for good, with their files.
+    pub fn expire_vanished(&self, age: Duration, kernel_knows: impl Fn(&TablePath) -> bool) -> Vec<TablePath> {
+        let mut past = lock(&self.past);
+        let (mut to_tell, mut gone) = (Vec::new(), Vec::new());
+        for (path, vanished) in past.vanished.iter_mut().filter(|(_, v)| v.told || v.used.elapsed() >= age) {
+            match kernel_knows(path) {
+                false => gone.push(path.clone()),
+                // Somebody holds on to it: asked again when as much time has passed once more.
+                true if vanished.told && vanished.used.elapsed() < age => {}
+                true => {
+                    *vanished = Vanished { used: Instant::now(), told: true };
+                    to_tell.push(path.clone());
+                }
+            }
+        }
+        for path in &gone {
+            past.vanished.remove(path);
+        }
+        drop(past);
+        gone.iter().for_each(|path| self.forget_part(path));
+        to_tell
+    }
+
+    /// A view that never changes is in use.
+    pub fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+
+    /// How long nobody has used a view that never changes.
+    pub fn idle(&self) -> Duration {
+        lock(&self.used).elapsed()
     }
 
     /// The part of a directory.
@@ -255,6 +334,15 @@ impl ViewState {
     /// Breaks the circle of parts and state when the root is taken away.
     pub fn clear(&self) {
         lock(&self.parts).clear();
+    }
+
+    /// Drops the parts of a view as of an instant that nobody refers to: they hold the state as it holds them.
+    pub fn free_parts(&self) {
+        // Whoever takes a part out takes the lock first, so a part that only the map has stays that way meanwhile.
+        let mut parts = lock(&self.parts);
+        let freed: Vec<_> = parts.extract_if(|_, part| Arc::strong_count(part) == 1).collect();
+        drop(parts);
+        drop(freed);
     }
 
     /// Drops a part that nothing refers to; views as of instants come and go.

@@ -1,7 +1,8 @@
 //! statfs: the bytes and files of the view.
 //!
 //! Both are sums over all partitions, so the first question starts a walk through them in the background, and waits for it only
-//! briefly (`find` asks too). A commit changes only the sums of the partitions that it touched.
+//! briefly (`find` asks too). A commit changes only the sums of the partitions that it touched. A partition that cannot be counted
+//! leaves the sums without it, and is tried again after a while.
 
 use super::node::Place;
 use super::part::Part;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 pub const BLOCK: u64 = 4096;
 /// Shown as free where the store does not say: some tools refuse to read from a full disk.
 const FREE_BYTES: u64 = 1 << 50;
+/// How long a partition that could not be counted is left alone.
+const RETRY: Duration = Duration::from_secs(30);
 /// How long the first question waits for the sums.
 const WAIT_MAX: Duration = Duration::from_millis(200);
 
@@ -48,7 +51,10 @@ struct Sums {
     counted: HashMap<TablePath, (u64, u64)>,
     /// The generation that `counted` holds for.
     generation: u64,
-    running: bool,
+    /// Since when a count has been under way.
+    running: Option<Instant>,
+    /// When a count ended without some partition.
+    failed: Option<Instant>,
     complete: bool,
 }
 
@@ -70,10 +76,9 @@ impl TableFs {
                 .filter_map(|m| if let Mounted::Serving(s) = m { Some(s.clone()) } else { None })
                 .collect(),
         };
-        let deadline = Instant::now() + WAIT_MAX;
         let mut all = StatFs { complete: true, ..StatFs::default() };
         for state in &states {
-            let one = self.table_totals(state, deadline);
+            let one = self.table_totals(state);
             all.bytes = all.bytes.saturating_add(one.bytes);
             all.files = all.files.saturating_add(one.files);
             all.complete &= one.complete;
@@ -82,21 +87,24 @@ impl TableFs {
         Ok(all)
     }
 
-    fn table_totals(&self, state: &Arc<ViewState>, deadline: Instant) -> StatFs {
+    fn table_totals(&self, state: &Arc<ViewState>) -> StatFs {
         let totals = lock(&self.totals).entry(state.table.path.clone()).or_default().clone();
         let generation = state.generation();
         let mut sums = lock(&totals.sums);
         if sums.generation != generation.number {
             sums.generation = generation.number;
             sums.complete = false;
+            sums.failed = None;
         }
-        if !sums.complete && !sums.running {
-            sums.running = true;
+        let waits = sums.failed.is_some_and(|at| at.elapsed() < RETRY);
+        if !sums.complete && sums.running.is_none() && !waits {
+            sums.running = Some(Instant::now());
             let (totals, state, generation) = (totals.clone(), state.clone(), generation.clone());
             self.workers.run_ahead(move || totals.count(&state, &generation));
         }
-        while !sums.complete && sums.running {
-            let left = deadline.saturating_duration_since(Instant::now());
+        // From the count's start on, and once only where one failed before: not each question waits.
+        while let Some(started) = sums.running.filter(|_| sums.failed.is_none()) {
+            let left = WAIT_MAX.saturating_sub(started.elapsed());
             if left.is_zero() {
                 break;
             }
@@ -123,6 +131,7 @@ impl TableFs {
         // A count that runs for an older generation adds nothing from here on.
         sums.generation = generation;
         sums.complete = false;
+        sums.failed = None;
     }
 }
 
@@ -130,9 +139,11 @@ impl Totals {
     fn count(&self, state: &Arc<ViewState>, generation: &Arc<Generation>) {
         let complete = self.count_all(state, generation);
         let mut sums = lock(&self.sums);
-        sums.running = false;
+        sums.running = None;
         // A commit in between makes the next question count what it changed.
-        sums.complete = complete && sums.generation == generation.number;
+        let current = sums.generation == generation.number;
+        sums.complete = complete && current;
+        sums.failed = (current && !complete).then(Instant::now);
         drop(sums);
         self.done.notify_all();
     }

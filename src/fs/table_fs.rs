@@ -6,9 +6,8 @@ use super::part::{Budget, Files, Part};
 use super::state::{Generation, Table, ViewState, load_ahead, lock};
 use super::statfs::Totals;
 use super::workers::Workers;
-use super::{Attr, Fault, Host, Kind, Pins, Source, VirtualFile, Wait};
+use super::{Attr, Fault, Host, Invalidation, Kind, Pins, Source, VirtualFile, Wait};
 use crate::error::{Error, Result};
-use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
 use crate::telemetry::metric;
 use std::collections::{BTreeMap, HashMap};
@@ -31,6 +30,8 @@ pub struct FsOptions {
     pub ttl: Duration,
     /// Bytes that loaded partitions may take before the least recently used are dropped.
     pub memory_target: u64,
+    /// What nobody has used for so long is let go: views as of an instant, and directories that are no longer listed.
+    pub idle_max: Duration,
     /// Shows the tables' roots as of this moment instead of the newest commit.
     pub as_of: Option<String>,
 }
@@ -47,18 +48,10 @@ impl Default for FsOptions {
             dir_mode: 0o755,
             ttl: Duration::from_secs(3600),
             memory_target: 256 << 20,
+            idle_max: Duration::from_secs(900),
             as_of: None,
         }
     }
-}
-
-/// What readers hold of a table, for whoever wants to remove files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Instants of views that are pinned or in use below `.hudifs/read_optimized`.
-    pub instants: Vec<InstantTime>,
-    /// Stored paths of files that are open.
-    pub files: Vec<TablePath>,
 }
 
 /// Numbers for status.
@@ -72,6 +65,8 @@ pub struct FsStats {
     pub partitions_loaded: u64,
     /// Bytes that they take.
     pub partition_bytes: u64,
+    /// Views as of an instant that are in memory.
+    pub moments: u64,
 }
 
 /// What lies at a table's path.
@@ -178,20 +173,6 @@ impl TableFs {
         states.filter_map(|s| s.table.source.storage().local_path(&root)).collect()
     }
 
-    /// What readers hold of a table.
-    pub fn held(&self, table: &TablePath) -> Held {
-        let mut held =
-            Held { instants: self.pins.held(table.as_str(), std::time::SystemTime::now()), files: Vec::new() };
-        if let Some(Mounted::Serving(state)) = self.tables().get(table) {
-            let moments = lock(&state.table.moments);
-            held.instants.extend(moments.iter().filter(|(_, s)| s.strong_count() > 0).map(|(i, _)| *i));
-            held.files = self.opens.stored(&state.table);
-        }
-        held.instants.sort_unstable();
-        held.instants.dedup();
-        held
-    }
-
     /// Numbers for status.
     pub fn stats(&self) -> FsStats {
         FsStats {
@@ -199,6 +180,7 @@ impl TableFs {
             open_files: self.opens.len() as u64,
             partitions_loaded: self.budget.parts(),
             partition_bytes: self.budget.bytes(),
+            moments: self.moments_in_use(),
         }
     }
 
@@ -213,8 +195,9 @@ impl TableFs {
         }
     }
 
-    /// Housekeeping, every few seconds: closes files that nobody has used for a while, and counts.
-    pub fn tick(&self) {
+    /// Housekeeping, every few seconds: closes files that nobody has used for a while, counts, and tells what the kernel should
+    /// forget so that it can be let go.
+    pub fn tick(&self) -> Vec<Invalidation> {
         self.opens.expire(Duration::from_secs(10));
         let mut nodes = lock(&self.nodes);
         nodes.shrink();
@@ -223,6 +206,7 @@ impl TableFs {
         let bytes = i64::try_from(self.budget.bytes()).unwrap_or(i64::MAX);
         metric::CACHE_BYTES.set(crate::telemetry::Cache::Partition, bytes);
         lock(&self.contents).retain(|_, (at, _)| at.elapsed() < Duration::from_secs(2));
+        self.expire_idle()
     }
 
     pub(super) fn tables(&self) -> Arc<Tables> {
@@ -246,7 +230,7 @@ impl TableFs {
     pub(super) fn root_dir(&self, state: &Arc<ViewState>, ino: u64, parent: u64) -> Arc<Dir> {
         let seed = state.table.seed.child("d");
         let part = state.part(&TablePath::root());
-        Arc::new(Dir { ino, parent, seed, part, absent: Mutex::default(), read_ms: AtomicU64::new(0) })
+        Arc::new(Dir { ino, parent, seed, part, moment: None, absent: Mutex::default(), read_ms: AtomicU64::new(0) })
     }
 
     /// Milliseconds since the tree was made, never 0.

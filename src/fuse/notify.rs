@@ -1,4 +1,5 @@
-//! The one thread that tells the kernel what to forget.
+//! The threads that tell the kernel what to forget: one for each table that has something to tell, so that a table whose store does
+//! not answer delays no other.
 //!
 //! Such a call waits for requests that the kernel has under way in the same directory, so it must never come from a thread that
 //! answers requests, nor be made under a lock that one needs. The order is: attributes and listings first, since they wait for
@@ -6,12 +7,14 @@
 //! waits until the listing has arrived in the kernel's cache, and the listing once more.
 
 use crate::fs::{Invalidation, TableFs};
-use crate::telemetry::Notification;
+use crate::storage::TablePath;
 use crate::telemetry::metric::NOTIFICATIONS;
+use crate::telemetry::{Event, EventCode, Notification};
 use fuser::{INodeNo, Notifier};
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Time between two rounds of housekeeping.
@@ -55,47 +58,84 @@ struct Job {
     told: Arc<Flag>,
 }
 
-/// The way to that thread. The thread ends when the last copy is dropped.
+/// The way to the threads that tell the kernel: one for each table that has something to tell, for as long as it has.
 #[derive(Clone)]
-pub struct Teller(Sender<Job>);
+pub struct Teller(Arc<Lanes>);
+
+struct Lanes {
+    notifier: Notifier,
+    /// What is still to be told, by table. A table that is in here has a thread.
+    waiting: Mutex<HashMap<TablePath, VecDeque<Job>>>,
+    /// Dropped with the last copy, which ends the housekeeping.
+    _open: Sender<()>,
+}
 
 impl Teller {
-    /// Starts the thread.
+    /// Starts the housekeeping.
     pub fn start(notifier: Notifier, fs: &Arc<TableFs>) -> std::io::Result<Teller> {
-        let (sender, jobs) = channel();
-        let fs = Arc::downgrade(fs);
-        std::thread::Builder::new().name("hudifs-notify".into()).spawn(move || run(&jobs, &notifier, &fs))?;
-        Ok(Teller(sender))
+        let (open, closed) = channel();
+        let lanes = Arc::new(Lanes { notifier, waiting: Mutex::default(), _open: open });
+        let (fs, weak) = (Arc::downgrade(fs), Arc::downgrade(&lanes));
+        std::thread::Builder::new().name("hudifs-tick".into()).spawn(move || keep_house(&closed, &fs, &weak))?;
+        Ok(Teller(lanes))
     }
 
-    /// Hands over what the kernel must forget.
+    /// Hands over what the kernel must forget. Jobs of one table are told in order.
     pub fn tell(&self, what: Invalidation) -> Told {
         let told = Arc::new(Flag::default());
-        if self.0.send(Job { what, told: told.clone() }).is_err() {
-            // The thread has ended with the mount: nothing is cached any more.
-            told.set();
+        let (table, job) = (what.table.clone(), Job { what, told: told.clone() });
+        let mut waiting = self.0.lock();
+        let has_thread = waiting.contains_key(&table);
+        waiting.entry(table.clone()).or_default().push_back(job);
+        drop(waiting);
+        if !has_thread {
+            self.0.start(table);
         }
         Told(told)
     }
 }
 
-fn run(jobs: &Receiver<Job>, notifier: &Notifier, fs: &Weak<TableFs>) {
-    let mut next_tick = Instant::now() + TICK;
-    loop {
-        match jobs.recv_timeout(next_tick.saturating_duration_since(Instant::now())) {
-            Ok(job) => {
-                tell(notifier, &job.what);
+impl Lanes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TablePath, VecDeque<Job>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread of a table.
+    fn start(self: &Arc<Self>, table: TablePath) {
+        let (lanes, of) = (self.clone(), table.clone());
+        let work = move || {
+            while let Some(job) = lanes.next(&of) {
+                tell(&lanes.notifier, &job.what);
                 job.told.set();
-                tell_again(notifier, &job.what);
+                tell_again(&lanes.notifier, &job.what);
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if let Err(error) = std::thread::Builder::new().name("hudifs-notify".into()).spawn(work) {
+            let message = format!("the kernel cannot be told of a change: {error}");
+            Event::new(EventCode::Internal, message).table(table.as_str()).record();
+            let waiting = self.lock().remove(&table);
+            waiting.into_iter().flatten().for_each(|job| job.told.set());
         }
-        if Instant::now() >= next_tick {
-            if let Some(fs) = fs.upgrade() {
-                fs.tick();
-            }
-            next_tick = Instant::now() + TICK;
+    }
+
+    /// The next job of a table; without one its thread ends.
+    fn next(&self, table: &TablePath) -> Option<Job> {
+        let mut waiting = self.lock();
+        let job = waiting.get_mut(table).and_then(VecDeque::pop_front);
+        if job.is_none() {
+            waiting.remove(table);
+        }
+        job
+    }
+}
+
+/// Every few seconds, until the session ends.
+fn keep_house(closed: &Receiver<()>, fs: &Weak<TableFs>, lanes: &Weak<Lanes>) {
+    while closed.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        let (Some(fs), Some(lanes)) = (fs.upgrade(), lanes.upgrade()) else { return };
+        let teller = Teller(lanes);
+        for what in fs.tick() {
+            drop(teller.tell(what));
         }
     }
 }

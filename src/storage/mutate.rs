@@ -51,6 +51,8 @@ pub enum RemovalKind {
     Heartbeat,
     /// The lock file of the file-system lock.
     LockFile,
+    /// The lease of a daemon that shows the table to readers.
+    Lease,
     /// The copy of `hoodie.properties` that an update cut off left behind.
     PropertiesBackup,
     /// The whole metadata table: a folder.
@@ -73,6 +75,7 @@ impl RemovalKind {
             RemovalKind::Markers => "markers",
             RemovalKind::Heartbeat => "heartbeat",
             RemovalKind::LockFile => "lock file",
+            RemovalKind::Lease => "lease",
             RemovalKind::PropertiesBackup => "backup of hoodie.properties",
             RemovalKind::MetadataTable => "metadata table",
             RemovalKind::MetadataPartition => "partition of the metadata table",
@@ -123,6 +126,13 @@ impl Removal {
     /// The lock file of the file-system lock in `folder`, a folder of the table.
     pub fn lock_file(folder: &TablePath) -> Result<Removal> {
         Ok(Removal { path: folder.join("lock")?, kind: RemovalKind::LockFile })
+    }
+
+    /// The lease of that name.
+    pub fn lease(name: &str) -> Result<Removal> {
+        check_component(name)?;
+        let path = fixed(".hoodie/.aux/.leases").join(name)?;
+        Ok(Removal { path, kind: RemovalKind::Lease })
     }
 
     /// `hoodie.properties.backup`.

@@ -47,6 +47,8 @@ label! {
         WriteRefused = "WRITE_REFUSED",
         /// A peer of the control socket was refused.
         PeerRefused = "PEER_REFUSED",
+        /// The lease that tells cleaners what is in use cannot be written.
+        LeaseFailed = "LEASE_FAILED",
         /// Commits cannot be watched; polling instead.
         WatchFailed = "WATCH_FAILED",
         /// The kernel or the user's rights do not allow passthrough.

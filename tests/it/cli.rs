@@ -1,5 +1,6 @@
 //! The built binary as people, mount(8) and systemd run it.
 
+mod lease;
 mod life;
 mod run;
 

@@ -493,7 +493,7 @@ fn moments_are_directories_and_latest_is_a_link() {
         assert_eq!(walk(&fs, &format!("{base}/{absent}")), Err(Fault::NOT_FOUND), "{absent}");
     }
     assert_eq!(walk(&fs, &format!("{base}/{future}/.hudifs")), Err(Fault::NOT_FOUND));
-    let held = fs.held(&TablePath::root());
+    let held = fs.held(&TablePath::root()).unwrap();
     assert!(held.instants.contains(&instant(1)) && held.instants.contains(&instant(2)), "{held:?}");
 }
 
@@ -618,4 +618,96 @@ fn readers_and_commits_at_once_see_whole_generations() {
             }
         }
     });
+}
+
+#[test]
+fn a_broken_partition_does_not_make_every_question_for_sums_wait() {
+    let table = small();
+    table.knobs.broken.lock().unwrap().insert(TablePath::parse("2018/08/31").unwrap());
+    let fs = serve(&table);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // The other partitions are counted, once.
+    while fs.statfs(ROOT).unwrap().files != 2 {
+        assert!(Instant::now() < deadline);
+    }
+    let loads = table.knobs.loads.load(SeqCst);
+    let start = Instant::now();
+    for _ in 0..20 {
+        let sums = fs.statfs(ROOT).unwrap();
+        assert!(!sums.complete && sums.files == 2);
+    }
+    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+    assert_eq!(table.knobs.loads.load(SeqCst), loads);
+    // A commit is a reason to try again.
+    table.knobs.broken.lock().unwrap().clear();
+    let _ = publish(&fs, table.commit(|c| c.write("2018/08/31", "a", b"1234567")));
+    while !fs.statfs(ROOT).unwrap().complete {
+        assert!(Instant::now() < deadline);
+    }
+    assert_eq!(fs.statfs(ROOT).unwrap().files, 4);
+}
+
+/// Gives every lookup back that walking to a path has counted.
+fn forget(fs: &TableFs, inos: &[u64]) {
+    inos.iter().for_each(|ino| fs.forget(*ino, 1000));
+}
+
+#[test]
+fn a_view_of_the_past_is_let_go_when_nobody_uses_it() {
+    let table = small();
+    let idle_max = Duration::from_millis(100);
+    let fs = serve_with(&table, FsOptions { idle_max, ..FsOptions::default() });
+    let _ = publish(&fs, table.commit(|c| c.write("2018/08/31", "a", b"22")));
+    let old = instant(1).to_string();
+    let base = format!(".hudifs/read_optimized/{old}");
+    let steps = ["", "/2018", "/2018/08", "/2018/08/31"].map(|p| ino(&fs, &format!("{base}{p}")));
+    let file = ino(&fs, &format!("{base}/2018/08/31/{}", name("a", 1)));
+    // What was loaded ahead or counted has no name that the kernel knows.
+    assert!(fs.statfs(steps[0]).unwrap().files > 0);
+    let loaded = fs.stats().partitions_loaded;
+    let holds = || fs.held(&TablePath::root()).unwrap().instants.contains(&instant(1));
+    assert!(holds() && fs.tick().is_empty(), "in use a moment ago");
+    std::thread::sleep(idle_max);
+    let told = fs.tick();
+    let moments = ino(&fs, ".hudifs/read_optimized");
+    assert_eq!(told.iter().flat_map(|t| t.entries.clone()).collect::<Vec<_>>(), [(moments, old.as_str().into())]);
+    assert!(fs.tick().is_empty(), "told once in that time");
+    assert!(holds(), "the kernel may still use it");
+    assert_eq!(list(&fs, steps[3]).unwrap().len(), 2);
+    forget(&fs, &[&[file], steps.as_slice()].concat());
+    let _ = fs.tick();
+    assert!(fs.stats().partitions_loaded < loaded, "its lists are freed");
+    assert_eq!(fs.stats().moments, 0, "and so is the view");
+    assert_eq!(list_path(&fs, &format!("{base}/2018/08/31")).len(), 2, "it comes back when asked for");
+}
+
+#[test]
+fn a_dropped_partition_is_found_by_name_until_nobody_has_used_it_for_a_while() {
+    let table = small();
+    let idle_max = Duration::from_millis(100);
+    let fs = serve_with(&table, FsOptions { idle_max, ..FsOptions::default() });
+    let path = format!("2018/08/31/{}", name("a", 1));
+    let file = ino(&fs, &path);
+    let (dir, parent) = (ino(&fs, "2018/08/31"), ino(&fs, "2018/08"));
+    let _ = publish(&fs, table.commit(|c| c.drop_partition("2018/08/31")));
+    let (handle, _) = fs.open(file, Wait::Yes).unwrap();
+    assert!(walk(&fs, &path).is_ok(), "a scan that listed before may open now");
+    std::thread::sleep(idle_max);
+    let entries: BTreeSet<_> = fs.tick().into_iter().flat_map(|t| t.entries).collect();
+    assert!(entries.contains(&(parent, "31".into())), "{entries:?}");
+    // Somebody asked again: it stays for another while.
+    assert!(walk(&fs, &path).is_ok());
+    assert!(fs.tick().is_empty());
+    forget(&fs, &[file, dir]);
+    std::thread::sleep(idle_max);
+    let _ = fs.tick();
+    assert_eq!(walk(&fs, "2018/08/31"), Err(Fault::NOT_FOUND));
+    assert!(fs.getattr(file, Wait::Yes).is_ok(), "an open file is not touched");
+    fs.release(handle);
+    // Written again, it is there again.
+    let _ = publish(&fs, table.commit(|c| c.write("2018/08/31", "c", b"3")));
+    assert_eq!(list_path(&fs, "2018/08/31"), [name("c", 3)]);
+    std::thread::sleep(idle_max);
+    let _ = fs.tick();
+    assert!(walk(&fs, "2018/08/31").is_ok());
 }

@@ -1,6 +1,6 @@
 //! The control socket's questions, answered.
 
-use super::{Entry, Service};
+use super::{Entry, Renewal, Service};
 use crate::control::Handler;
 use crate::control::problem::Failure;
 use crate::control::sink::FileSink;
@@ -76,7 +76,9 @@ impl Handler for Service {
             label,
             SystemTime::now(),
         )?;
-        Ok(self.pin_document(&pin))
+        // Whoever cleans the table from another process knows of the pin before its maker does.
+        let leased = Some(self.renew_lease(&entry, Renewal::Now));
+        Ok(Pin { leased, ..self.pin_document(&pin) })
     }
 
     fn pins(&self) -> Pins {
@@ -90,6 +92,7 @@ impl Handler for Service {
 
     fn unpin(&self, id: &str) -> Result<(), Failure> {
         self.all_pins()?.delete(pin_id(id)?, SystemTime::now())?;
+        self.wake_keeper();
         Ok(())
     }
 }

@@ -77,6 +77,7 @@ impl Service {
             self.tell_kernel(invalidation);
         }
         entry.state().published = snapshot.generation();
+        self.wake_keeper();
         metric::GENERATION.add((), 1);
         metric::NEWEST_COMMIT.raise((), now_ms() / 1000);
         let instant = snapshot.instant().map(|i| i.to_string());

@@ -69,6 +69,7 @@ impl Service {
             watch: state.watched.as_str().to_owned(),
             refreshed_ms: state.refreshed_ms,
             error: state.error.clone(),
+            lease: self.mounted.get().map(|_| state.lease.at_present(self.options.read_only)),
             warnings: snapshot.map(|s| s.warnings()).unwrap_or_default(),
         }
     }
@@ -91,6 +92,7 @@ impl Service {
             path: if pin.table.is_empty() { below } else { format!("{}/{below}", pin.table) },
             expires_ms: i64::try_from(expires.as_millis()).unwrap_or(i64::MAX),
             label: Some(pin.note.clone()).filter(|n| !n.is_empty()),
+            leased: None,
         }
     }
 }
@@ -108,6 +110,10 @@ impl Host for Service {
                 None => Vec::new(),
             },
         }
+    }
+
+    fn view_opened(&self, _table: &str) {
+        self.wake_keeper();
     }
 
     fn control_socket(&self) -> Option<PathBuf> {

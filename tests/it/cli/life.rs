@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-const NAME: &str = "cow_v9_txns_simple_meta";
+pub const NAME: &str = "cow_v9_txns_simple_meta";
 
 fn expected(answer: &Value) -> Vec<String> {
     let mut paths: Vec<String> =
@@ -20,7 +20,7 @@ fn expected(answer: &Value) -> Vec<String> {
 }
 
 /// Sends a request to the socket of a mount.
-fn ask(place: &Place, method: &str, path: &str, body: &Value) -> Reply {
+pub fn ask(place: &Place, method: &str, path: &str, body: &Value) -> Reply {
     let mut stream = UnixStream::connect(place.point.join(".hudifs/control.sock")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -159,14 +159,14 @@ fn pins_are_made_extended_and_dropped_over_the_socket() {
 }
 
 /// A table whose newest commit has been taken away, to be given back while it is mounted.
-struct Held {
-    table: crate::common::Unpacked,
+pub struct Held {
+    pub table: crate::common::Unpacked,
     newest: PathBuf,
     aside: PathBuf,
 }
 
 impl Held {
-    fn new() -> Held {
+    pub fn new() -> Held {
         let table = golden(NAME);
         let timeline = table.base().join(".hoodie/timeline");
         let commits = std::fs::read_dir(&timeline).unwrap().map(|e| e.unwrap().path());
@@ -177,7 +177,7 @@ impl Held {
     }
 
     /// As Hudi does it on a local disk: create, write, close.
-    fn commit(&self) {
+    pub fn commit(&self) {
         std::fs::write(&self.newest, std::fs::read(&self.aside).unwrap()).unwrap();
     }
 

@@ -197,6 +197,13 @@ fn full_table() -> TableStatus {
         watch: "poll".into(),
         refreshed_ms: Some(1),
         error: Some(full_problem()),
+        lease: Some(LeaseStatus {
+            state: "held".into(),
+            expires_ms: Some(1),
+            instants: 1,
+            files: 1,
+            reason: Some("r".into()),
+        }),
         warnings: vec!["w".into()],
     }
 }
@@ -259,8 +266,15 @@ fn full_writes() -> Vec<(&'static str, Value)> {
 fn types_and_schemas_have_the_same_fields() {
     let doc = document();
     let text = || Some("x".to_owned());
-    let pin =
-        Pin { id: "1".into(), table: "t".into(), instant: "1".into(), path: "p".into(), expires_ms: 1, label: text() };
+    let pin = Pin {
+        id: "1".into(),
+        table: "t".into(),
+        instant: "1".into(),
+        path: "p".into(),
+        expires_ms: 1,
+        label: text(),
+        leased: Some(true),
+    };
     let event = Event::new(EventCode::ReadFailed, "m").table("t").partition("p").file("f").hint("h");
     let status = Status {
         version: "1".into(),
@@ -298,6 +312,7 @@ fn types_and_schemas_have_the_same_fields() {
         ("Passthrough", json!(status.passthrough)),
         ("Memory", json!(status.memory)),
         ("TableStatus", json!(full_table())),
+        ("LeaseStatus", json!(full_table().lease)),
         ("Tables", json!(Tables { tables: vec![full_table()] })),
         ("Timeline", json!(Timeline { table: "t".into(), instant: text(), instants: vec![instant.clone()] })),
         ("TimelineInstant", json!(instant)),
