@@ -13,6 +13,7 @@
 mod content;
 mod reader;
 mod select;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,13 @@ mod tests;
 pub use content::{avro_records, delete_keys, deletes};
 pub use reader::LogReader;
 pub use select::{BlockHead, select};
+pub use write::{AvroContent, DeleteContent, DeleteOrder, write_block};
 
 use crate::error::{Error, Result};
 use crate::format::instant::InstantTime;
+
+/// What every block begins with.
+const MAGIC: &[u8; 6] = b"#HUDI#";
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +49,10 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
+    fn ordinal(self) -> i32 {
+        self as i32
+    }
+
     fn from_ordinal(ordinal: i32) -> Result<BlockKind> {
         Ok(match ordinal {
             0 => BlockKind::Command,

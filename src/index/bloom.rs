@@ -7,6 +7,7 @@
 use super::files::{self, in_range};
 use super::{Index, IndexKind, Key, Location};
 use crate::error::Result;
+use crate::format::bloom::{BloomFilter, BloomKind};
 use crate::slice::keys::KeyFile;
 use crate::table::Snapshot;
 
@@ -36,5 +37,14 @@ impl Index for Bloom {
 }
 
 fn candidates<'k>(file: &KeyFile, keys: &[&'k str]) -> Result<Vec<&'k str>> {
-    Ok(in_range(file, keys))
+    let mut candidates = in_range(file, keys);
+    // A filter of a kind that is not known says nothing.
+    let filter = file.bloom().and_then(|(text, code)| Some((BloomKind::from_code(code)?, text)));
+    if let Some((kind, text)) = filter
+        && !candidates.is_empty()
+    {
+        let filter = BloomFilter::parse_text(kind, text.as_bytes())?;
+        candidates.retain(|key| filter.might_contain(key));
+    }
+    Ok(candidates)
 }

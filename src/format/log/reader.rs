@@ -4,13 +4,12 @@
 //! What is not whole is reported as one [`BlockKind::Corrupt`] block up to the next magic. A block that is whole and yet
 //! cannot be understood is an error, for nobody knows what it would have changed.
 
-use super::{BlockKind, HeaderKey, LogBlock};
+use super::{BlockKind, HeaderKey, LogBlock, MAGIC};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::input::Input;
 use crate::format::source::ByteSource;
 use bytes::Bytes;
 
-const MAGIC: &[u8; 6] = b"#HUDI#";
 const MAGIC_LEN: u64 = MAGIC.len() as u64;
 /// The least that L can count: version, kind, two empty maps, C and T.
 const BLOCK_LEN_MIN: u64 = 4 + 4 + 4 + 8 + 4 + 8;
