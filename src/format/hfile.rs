@@ -10,21 +10,26 @@
 //! Hudi's since 1.1 (no checksums, row keys in the index, one level). Opening reads the load-on-open section and keeps the
 //! root index; a lookup then reads one data block, and one index block for each further level.
 //!
+//! [`HFileWriter`] writes files that both take.
+//!
 //! Every size and offset in a file is checked against the file before it is followed, checksums are verified where they are
 //! present, and a scan refuses to go backwards, so that no file can make it loop.
 
 mod block;
 mod cells;
 mod checksum;
+mod encode;
 mod index;
 mod info;
 mod trailer;
+mod writer;
 
 #[cfg(test)]
 mod tests;
 
 pub use cells::{Cell, Cells, DataBlock};
 pub use index::BlockRef;
+pub use writer::{BLOCK_LEN_DEFAULT, Codec, HFileSettings, HFileWriter};
 
 use crate::error::{Error, Result};
 use crate::format::source::ByteSource;

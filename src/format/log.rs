@@ -21,7 +21,7 @@ mod tests;
 pub use content::{avro_records, delete_keys, deletes};
 pub use reader::LogReader;
 pub use select::{BlockHead, select};
-pub use write::{AvroContent, DeleteContent, DeleteOrder, write_block};
+pub use write::{AvroContent, DeleteContent, DeleteOrder, rollback_block, write_block};
 
 use crate::error::{Error, Result};
 use crate::format::instant::InstantTime;

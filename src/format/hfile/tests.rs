@@ -1,10 +1,10 @@
 use super::*;
 use crate::error::ErrorKind;
 use proptest::prelude::*;
-use writer::{Generation, HFileWriter};
+use samples::{Generation, HFileWriter};
 
 #[path = "../../../tests/it/hfile_writer.rs"]
-mod writer;
+mod samples;
 
 const GENERATIONS: [Generation; 3] = [Generation::HBase, Generation::Native, Generation::FirstNative];
 

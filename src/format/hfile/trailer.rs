@@ -11,7 +11,7 @@ use crate::format::input::Input;
 
 /// Length in bytes.
 pub const LEN: u64 = 4096;
-const MAGIC: &[u8; 8] = b"TRABLK\"$";
+pub const MAGIC: &[u8; 8] = b"TRABLK\"$";
 const MAJOR: u32 = 3;
 /// HBase's index grows a level for each factor of some thousands; beyond this a file is not one of Hudi's.
 const LEVELS_MAX: u32 = 8;

@@ -4,6 +4,7 @@
 
 use super::{BlockKind, HeaderKey, MAGIC};
 use crate::error::{Error, Result};
+use crate::format::instant::InstantTime;
 use std::io::Write;
 
 /// Version of the frame.
@@ -48,6 +49,19 @@ pub fn write_block(
         out.write_all(piece).map_err(|e| Error::io("a log block", e))?;
     }
     Ok((head.len() + content.len() + tail.len()) as u64)
+}
+
+/// The block by which the rollback `instant` takes back what `target` wrote before it: tables of version 6.
+pub fn rollback_block(instant: InstantTime, target: InstantTime) -> Result<Vec<u8>> {
+    let header = [
+        (HeaderKey::InstantTime, instant.as_str()),
+        (HeaderKey::TargetInstantTime, target.as_str()),
+        // The number of the command that rolls back.
+        (HeaderKey::CommandBlockType, "0"),
+    ];
+    let mut out = Vec::new();
+    write_block(&mut out, BlockKind::Command, &header, &[])?;
+    Ok(out)
 }
 
 /// The content of an Avro block, record by record.
@@ -270,14 +284,12 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_java() {
         // A rollback, as a table of version 6 has it, but for the order of the header's entries.
-        let mut out = Vec::new();
-        let header = [
-            (HeaderKey::TargetInstantTime, "20250126040826878"),
-            (HeaderKey::CommandBlockType, "0"),
-            (HeaderKey::InstantTime, "20250126040936578"),
-        ];
-        let len = write_block(&mut out, BlockKind::Command, &header, &[]).unwrap();
-        assert_eq!((len, out.len()), (105, 105));
+        let at = |time| InstantTime::parse(time).unwrap();
+        let out = rollback_block(at("20250126040936578"), at("20250126040826878")).unwrap();
+        assert_eq!(out.len(), 105);
+        let mut reader = LogReader::new(Bytes::from(out.clone()));
+        let head = reader.next_block().unwrap().unwrap().head().unwrap();
+        assert_eq!((head.instant, head.target), (at("20250126040936578"), Some(at("20250126040826878"))));
         assert_eq!(out[..26], hex("23 48 55 44 49 23 00 00 00 00 00 00 00 5b 00 00 00 01 00 00 00 00 00 00 00 03"));
         assert_eq!(out[85..], hex("00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 61")[..]);
         // An empty delete block, as the metadata table's file groups begin with.
