@@ -7,7 +7,7 @@ use super::spool::{BUCKETS, Spool};
 use crate::error::{Error, Result};
 use crate::record::Keyed;
 use crate::slice::WrittenFile;
-use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 
 /// The rows of one group.

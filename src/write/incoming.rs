@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::record::{KeyGenerator, Keyed, MergeRules, TableSchema};
 use arrow::array::{Array, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// What makes incoming rows the table's.
@@ -34,12 +35,14 @@ pub(super) struct KeyedRows<'a> {
     schema: Option<TableSchema>,
     /// What batches are brought to: for deletes, in which columns may lack, all of it nullable.
     target: Option<TableSchema>,
+    /// Batches that were read ahead.
+    ahead: VecDeque<Keyed>,
     rows: u64,
 }
 
 impl<'a> KeyedRows<'a> {
     pub fn new(intake: Intake<'a>, records: Records) -> KeyedRows<'a> {
-        KeyedRows { intake, records, schema: None, target: None, rows: 0 }
+        KeyedRows { intake, records, schema: None, target: None, ahead: VecDeque::new(), rows: 0 }
     }
 
     /// The table's schema after the write; `None` before the first batch of a table without one.
@@ -52,8 +55,31 @@ impl<'a> KeyedRows<'a> {
         self.rows
     }
 
+    /// Reads ahead, up to so many bytes: what is wrong there is found before anything is written.
+    pub fn prefetch(&mut self, bytes: u64) -> Result<()> {
+        let mut held = 0;
+        while held < bytes {
+            let Some(keyed) = self.read()? else { break };
+            held += keyed.rows.get_array_memory_size() as u64;
+            self.ahead.push_back(keyed);
+        }
+        Ok(())
+    }
+
+    /// True if nothing was read ahead.
+    pub fn is_empty(&self) -> bool {
+        self.ahead.iter().all(|keyed| keyed.keys.is_empty())
+    }
+
     /// The next batch; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Keyed>> {
+        match self.ahead.pop_front() {
+            Some(keyed) => Ok(Some(keyed)),
+            None => self.read(),
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Keyed>> {
         let Some(batch) = self.records.next().transpose()? else { return Ok(None) };
         let target = match self.target.take() {
             Some(target) => self.same(target, &batch)?,

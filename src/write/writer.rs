@@ -1,26 +1,33 @@
 //! [`Writer`]: a table opened for writing.
 
+use super::engine::Engine;
 use super::options::WriterOptions;
 use super::report::{CommitReport, ServiceReport};
 use super::request::WriteRequest;
+use super::session::Session;
+use super::supported;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 use crate::table::{Table, TableOptions};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A table opened for writing. One writer runs one request at a time; several writers, also in other processes, exclude each
 /// other by the table's lock and by the check for conflicts.
 #[derive(Debug)]
 pub struct Writer {
     table: Arc<Table>,
-    options: WriterOptions,
+    session: Arc<Session>,
+    /// One request at a time.
+    running: Mutex<()>,
 }
 
 impl Writer {
     /// Opens a table for writing. `Unsupported` names what cannot be maintained here and the remedy; nothing is touched.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Writer> {
-        let table = Table::open(storage, TableOptions::default())?;
-        Ok(Writer { table, options })
+        let table = Table::open(storage.clone(), TableOptions::default())?;
+        supported::check(table.snapshot().config())?;
+        let session = Arc::new(Session::new(storage, options)?);
+        Ok(Writer { table, session, running: Mutex::new(()) })
     }
 
     /// The table, which the writer refreshes after each commit.
@@ -30,7 +37,7 @@ impl Writer {
 
     /// How it works.
     pub fn options(&self) -> &WriterOptions {
-        &self.options
+        self.session.options()
     }
 
     /// Runs one request: one commit. On an error nothing of it is visible, and what was written is rolled back.
@@ -38,7 +45,8 @@ impl Writer {
     /// Errors: `Invalid` for rows that do not fit, `Conflict` where another writer was faster or holds the lock, and what the
     /// storage says.
     pub fn run(&self, request: WriteRequest) -> Result<CommitReport> {
-        Err(Error::internal(format!("{:?} is not written yet", request.operation)))
+        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        Engine { session: &self.session, table: &self.table }.run(request)
     }
 
     /// Cleans by the table's policy, whether or not it is its turn; `None` where there is nothing to clean.

@@ -1,0 +1,144 @@
+//! [`GroupWriter`]: the files of one file group, marker first.
+
+use super::assign::{Target, new_file_id};
+use super::execute::GroupRows;
+use super::markers::MarkerKind;
+use super::plan::WritePlan;
+use super::transaction::Transaction;
+use crate::error::Result;
+use crate::record::{Keyed, TableSchema};
+use crate::slice::merge::merge_base;
+use crate::slice::{BaseWriter, NewBase, WrittenFile};
+use crate::storage::Storage;
+use crate::table::{FileSlice, StoredFile};
+use arrow::array::{Array, BooleanArray, StringArray};
+use arrow::compute::filter_record_batch;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Writes the files of one transaction. May be used from several threads.
+pub(super) struct GroupWriter<'t> {
+    transaction: &'t Transaction,
+    plan: &'t WritePlan,
+    /// Numbers files whose rows no target was worked out for.
+    next: AtomicU32,
+}
+
+impl<'t> GroupWriter<'t> {
+    /// For the files of a transaction that is inflight.
+    pub fn new(transaction: &'t Transaction, plan: &'t WritePlan) -> GroupWriter<'t> {
+        GroupWriter { transaction, plan, next: AtomicU32::new(0) }
+    }
+
+    /// Writes the rows of one group.
+    pub fn write(&self, schema: &TableSchema, group: GroupRows<'_>) -> Result<Vec<WrittenFile>> {
+        let rows: Vec<Keyed> = group.merged.into_iter().collect();
+        let target = self.new_base(group.target, group.task);
+        match &group.target.slice {
+            None => self.create(schema, target, rows.into_iter().chain(group.appended)),
+            Some(slice) if self.goes_to_log(slice, group.target) => {
+                self.append(schema, slice, group.task, rows.into_iter().chain(group.appended).collect())
+            }
+            Some(FileSlice { base_file: Some(base), .. }) => {
+                self.merge(schema, target, base, &rows, group.appended.as_slice())
+            }
+            // A group without a base file has logs, and those go to logs.
+            Some(slice) => self.append(schema, slice, group.task, rows.into_iter().chain(group.appended).collect()),
+        }
+    }
+
+    /// Opens the first file of a new group.
+    pub fn open_new(&self, partition: &str, schema: &TableSchema) -> Result<BaseWriter> {
+        let task = self.next.fetch_add(1, Ordering::Relaxed);
+        let target =
+            Target { partition: partition.to_owned(), file_id: new_file_id(), slice: None, updates: 0, inserts: 0 };
+        self.open(schema, &self.new_base(&target, task))
+    }
+
+    fn new_base(&self, target: &Target, task: u32) -> NewBase {
+        NewBase {
+            partition: target.partition.clone(),
+            file_id: target.file_id.clone(),
+            write_token: format!("{task}-1-0"),
+            instant: self.transaction.instant(),
+            task,
+        }
+    }
+
+    /// Updates of a merge-on-read table go to logs. Rows that only fill up a small file become its next version, as the index
+    /// may not see logs.
+    fn goes_to_log(&self, slice: &FileSlice, target: &Target) -> bool {
+        let plain = slice.log_files.is_empty() && slice.compaction.is_none() && slice.base_file.is_some();
+        self.plan.merge_on_read && (target.updates > 0 || !plain)
+    }
+
+    fn open(&self, schema: &TableSchema, target: &NewBase) -> Result<BaseWriter> {
+        self.transaction.marker_for(&target.partition, &target.file_name(), MarkerKind::Create)?;
+        BaseWriter::create(self.storage(), target, schema, &self.plan.base)
+    }
+
+    fn create(
+        &self,
+        schema: &TableSchema,
+        target: NewBase,
+        rows: impl Iterator<Item = Keyed>,
+    ) -> Result<Vec<WrittenFile>> {
+        let mut writer: Option<BaseWriter> = None;
+        for rows in rows {
+            let rows = without_deletes(rows)?;
+            if rows.keys.is_empty() {
+                continue;
+            }
+            let mut open = match writer.take() {
+                Some(open) => open,
+                None => self.open(schema, &target)?,
+            };
+            open.write(&rows)?;
+            writer = Some(open);
+        }
+        writer.map(|w| Ok(vec![w.finish()?])).unwrap_or_else(|| Ok(Vec::new()))
+    }
+
+    fn merge(
+        &self,
+        schema: &TableSchema,
+        target: NewBase,
+        base: &StoredFile,
+        rows: &[Keyed],
+        appended: &[Keyed],
+    ) -> Result<Vec<WrittenFile>> {
+        self.transaction.marker_for(&target.partition, &target.file_name(), MarkerKind::Merge)?;
+        let rows: Vec<Keyed> = rows.iter().chain(appended).cloned().collect();
+        let merged = merge_base(self.storage(), base, &target, schema, &self.plan.rules, &rows, &self.plan.base)?;
+        Ok(vec![merged])
+    }
+
+    fn append(
+        &self,
+        _schema: &TableSchema,
+        _slice: &FileSlice,
+        _task: u32,
+        _rows: Vec<Keyed>,
+    ) -> Result<Vec<WrittenFile>> {
+        Err(crate::Error::internal("logs are not written yet"))
+    }
+
+    fn storage(&self) -> &dyn Storage {
+        &**self.transaction.session().storage()
+    }
+}
+
+fn without_deletes(rows: Keyed) -> Result<Keyed> {
+    let Some(deletes) = &rows.deletes else { return Ok(rows) };
+    let keep: BooleanArray = deletes.iter().map(|d| Some(d != Some(true))).collect();
+    let failed = |e| crate::Error::internal(format!("rows could not be filtered: {e}"));
+    let text = |column: &StringArray| {
+        let kept = arrow::compute::filter(column, &keep).map_err(failed)?;
+        Ok::<_, crate::Error>(StringArray::from(kept.to_data()))
+    };
+    Ok(Keyed {
+        rows: filter_record_batch(&rows.rows, &keep).map_err(failed)?,
+        keys: text(&rows.keys)?,
+        partitions: text(&rows.partitions)?,
+        deletes: None,
+    })
+}
