@@ -3,6 +3,10 @@
 //! A pending compaction says which groups may have a half-written base file; a pending clustering, which instants; a rollback,
 //! a restore, a clean and a savepoint are shown in the timeline. Format: docs/format.md, "Plans".
 
+mod rollback;
+
+pub use rollback::{RollbackMetadata, RollbackPlan, RollbackRequest, RolledBack};
+
 use super::avro::{Container, Cursor, Value};
 use super::instant::InstantTime;
 use crate::error::{Error, Result};
