@@ -17,11 +17,15 @@
 
 mod changes;
 mod lister;
+mod parallel;
+mod placement;
 mod ranges;
+mod reader;
 mod record;
 pub mod record_index;
 mod slice;
 pub(crate) mod source;
+mod stats;
 mod valid;
 pub mod write;
 
@@ -33,6 +37,12 @@ pub use record_index::{KeyLocation, RecordIndex};
 pub const ROOT: &str = ".hoodie/metadata";
 /// The partition of the metadata table that lists files.
 const FILES: &str = "files";
+/// The partition of the metadata table with the ranges of columns in files.
+const COLUMN_STATS: &str = "column_stats";
+/// The partition of the metadata table with the ranges of columns in partitions.
+const PARTITION_STATS: &str = "partition_stats";
+/// The partition of the metadata table that says where keys live.
+const RECORD_INDEX: &str = "record_index";
 /// The key of the record that lists partitions.
 const ALL_PARTITIONS: &str = "__all_partitions__";
 /// The key, and the name among the partitions, that stand for the base of a non-partitioned table.

@@ -21,6 +21,7 @@ mod checksum;
 mod encode;
 mod index;
 mod info;
+mod sorted;
 mod trailer;
 mod writer;
 
@@ -125,8 +126,12 @@ impl<S: ByteSource> HFile<S> {
     /// Reads a data block that [`HFile::locate`] named.
     pub fn read_data(&self, at: BlockRef) -> Result<DataBlock> {
         let payload = self.read_at(at, Kind::Data)?;
+        Ok(self.data_block(payload))
+    }
+
+    fn data_block(&self, payload: Bytes) -> DataBlock {
         // Hudi's own writer always writes versions; its first releases did not say so.
-        Ok(DataBlock::new(payload, self.info.cells_have_versions || self.trailer.minor_version == 0))
+        DataBlock::new(payload, self.info.cells_have_versions || self.trailer.minor_version == 0)
     }
 
     /// Visits all cells in order of their rows, and checks that they are in order and as many as the trailer says.
@@ -176,13 +181,20 @@ impl<S: ByteSource> HFile<S> {
     }
 
     fn read_at(&self, at: BlockRef, kind: Kind) -> Result<Bytes> {
-        // Nothing that an index points at lies in the load-on-open section.
         let end = at.offset.checked_add(u64::from(at.len));
-        if end.is_none_or(|end| end > self.trailer.load_on_open_offset) {
-            return Err(Error::corrupt(format!("HFile {at} lies beyond its section")));
-        }
+        self.check_place(at.offset, end.unwrap_or(u64::MAX))?;
         let bytes = self.source.read(at.offset, u64::from(at.len))?;
         read_block(&bytes, kind, self.trailer.codec).map_err(|e| e.context(format!("HFile {at}")))
+    }
+}
+
+impl<S> HFile<S> {
+    /// Nothing that an index points at lies in the load-on-open section.
+    fn check_place(&self, start: u64, end: u64) -> Result<()> {
+        if end > self.trailer.load_on_open_offset || start >= end {
+            return Err(Error::corrupt(format!("HFile blocks at bytes {start} to {end} lie beyond their section")));
+        }
+        Ok(())
     }
 }
 

@@ -48,3 +48,34 @@ impl<S: ByteSource + ?Sized> ByteSource for Box<S> {
         (**self).read(offset, len)
     }
 }
+
+/// A part of a source, as a source of its own: a file that lies in a log block.
+#[derive(Debug)]
+pub struct Part<S> {
+    source: S,
+    offset: u64,
+    len: u64,
+}
+
+impl<S: ByteSource> Part<S> {
+    /// `len` bytes at `offset`; `Corrupt` if they are not all there.
+    pub fn new(source: S, offset: u64, len: u64) -> Result<Part<S>> {
+        match offset.checked_add(len).filter(|end| *end <= source.size()) {
+            Some(_) => Ok(Part { source, offset, len }),
+            None => Err(Error::corrupt(format!("{len} bytes at byte {offset} of {}", source.size()))),
+        }
+    }
+}
+
+impl<S: ByteSource> ByteSource for Part<S> {
+    fn size(&self) -> u64 {
+        self.len
+    }
+
+    fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
+        match offset.checked_add(len).filter(|end| *end <= self.len) {
+            Some(_) => self.source.read(self.offset + offset, len),
+            None => Err(Error::corrupt(format!("{len} bytes at byte {offset} of {}", self.len))),
+        }
+    }
+}

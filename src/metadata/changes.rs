@@ -28,7 +28,7 @@ const KEPT_LEN_MAX: u64 = 128 << 20;
 /// Bytes of records that are held, at most: a log file of some megabytes can be made to inflate to gigabytes.
 const HELD_LEN_MAX: usize = 4 << 30;
 
-type Source = Box<dyn ByteSource>;
+pub(super) type Source = Box<dyn ByteSource + Send + Sync>;
 
 /// What log files say about the keys that they name.
 #[derive(Debug, Default)]
@@ -56,8 +56,8 @@ pub(super) enum Change {
 struct Schemas(Vec<(String, Arc<Schema>)>);
 
 /// A log file of the slice.
-struct File<'p> {
-    path: &'p TablePath,
+pub(super) struct File<'p> {
+    pub path: &'p TablePath,
     size: u64,
     /// The whole file, where it is small enough to be kept until its blocks are selected.
     bytes: Option<Bytes>,
@@ -66,22 +66,12 @@ struct File<'p> {
 impl Changes {
     /// Reads log files, given in the order of their slice.
     pub fn read(storage: &dyn Storage, logs: &[LogFile], valid: &ValidInstants<'_>) -> Result<Changes> {
-        let mut changes = Changes::default();
-        let files = prefetch(storage, logs)?;
-        let (mut blocks, mut heads) = (Vec::new(), Vec::new());
-        for file in &files {
-            let found = file.scan(storage, &mut changes.warnings).map_err(|e| e.context(file.path))?;
-            for (block, head) in found {
-                changes.instants.extend(head.compacted.iter().chain([&head.instant]));
-                blocks.push((file, block));
-                heads.push(head);
-            }
-        }
+        let selected = Selected::read(storage, logs, valid)?;
+        let mut changes = Changes { instants: selected.instants, warnings: selected.warnings, ..Changes::default() };
         // Selected blocks come file by file nearly always, so that one open file at a time is enough.
         let mut open: Option<(&TablePath, LogReader<Source>)> = None;
-        let known = answers(&heads, valid)?;
-        for i in select(&heads, |instant| known.contains(instant))? {
-            let Some((file, block)) = blocks.get(i) else { continue };
+        for (i, block) in &selected.blocks {
+            let Some(file) = selected.files.get(*i) else { continue };
             let reader = match open.take().filter(|(path, _)| *path == file.path) {
                 Some((_, reader)) => reader,
                 None => file.reader(storage)?,
@@ -91,6 +81,11 @@ impl Changes {
             applied.map_err(|e| e.context(format!("{}: block at byte {}", file.path, block.offset)))?;
         }
         Ok(changes)
+    }
+
+    /// The keys that are changed, in no order.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_key.keys().map(|k| &**k)
     }
 
     /// The changes of a key, oldest first.
@@ -171,6 +166,39 @@ impl Schemas {
     }
 }
 
+/// The blocks of a slice's log files that count.
+pub(super) struct Selected<'p> {
+    /// The log files.
+    pub files: Vec<File<'p>>,
+    /// The blocks that count, oldest first, each with the place of its file.
+    pub blocks: Vec<(usize, LogBlock)>,
+    /// The instants that blocks are of, or stand in for, whether they count or not.
+    pub instants: HashSet<InstantTime>,
+    /// Blocks that a dying writer left, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl<'p> Selected<'p> {
+    /// Scans log files, given in the order of their slice.
+    pub fn read(storage: &dyn Storage, logs: &'p [LogFile], valid: &ValidInstants<'_>) -> Result<Selected<'p>> {
+        let (mut instants, mut warnings) = (HashSet::new(), Vec::new());
+        let files = prefetch(storage, logs)?;
+        let (mut blocks, mut heads) = (Vec::new(), Vec::new());
+        for (i, file) in files.iter().enumerate() {
+            let found = file.scan(storage, &mut warnings).map_err(|e| e.context(file.path))?;
+            for (block, head) in found {
+                instants.extend(head.compacted.iter().chain([&head.instant]));
+                blocks.push(Some((i, block)));
+                heads.push(head);
+            }
+        }
+        let known = answers(&heads, valid)?;
+        let order = select(&heads, |instant| known.contains(instant))?;
+        let blocks = order.into_iter().filter_map(|i| blocks.get_mut(i)?.take()).collect();
+        Ok(Selected { files, blocks, instants, warnings })
+    }
+}
+
 /// The instants among the blocks' whose records count.
 fn answers(heads: &[BlockHead], valid: &ValidInstants<'_>) -> Result<HashSet<InstantTime>> {
     let asked: HashSet<InstantTime> = heads.iter().map(|h| h.instant).collect();
@@ -216,11 +244,16 @@ fn prefetch<'p>(storage: &dyn Storage, logs: &'p [LogFile]) -> Result<Vec<File<'
 }
 
 impl File<'_> {
-    fn reader(&self, storage: &dyn Storage) -> Result<LogReader<Source>> {
-        Ok(LogReader::new(match &self.bytes {
+    /// Its bytes, from memory where they are kept.
+    pub fn source(&self, storage: &dyn Storage) -> Result<Source> {
+        Ok(match &self.bytes {
             Some(bytes) => Box::new(bytes.clone()),
             None => Box::new(FileSource(storage.open(self.path, Some(self.size))?)),
-        }))
+        })
+    }
+
+    fn reader(&self, storage: &dyn Storage) -> Result<LogReader<Source>> {
+        Ok(LogReader::new(self.source(storage)?))
     }
 
     /// All blocks, without their contents.

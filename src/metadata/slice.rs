@@ -1,4 +1,4 @@
-//! Finding the newest slice of the `files` partition: one base file, or none yet, and the log files on top of it.
+//! Finding the newest slice of each file group of a partition: one base file, or none yet, and the log files on top of it.
 //!
 //! The base is the newest one whose instant is committed. Up to table version 6 a log file bears the base instant of its
 //! slice; from 8 on it bears the instant that wrote it, and belongs on top of the base if it *completed* after the base's
@@ -6,11 +6,12 @@
 //! Logs of a slice whose compaction is still pending are on top of the base before it in both.
 
 use super::valid::Committed;
-use super::{FILES, ROOT};
+use super::{COLUMN_STATS, FILES, ROOT};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::file_name::FileName;
+use crate::format::file_name::{FileName, LogName};
 use crate::format::instant::InstantTime;
 use crate::storage::{EntryKind, Storage, TablePath};
+use std::collections::BTreeMap;
 
 /// The only file group of the partition; releases before 0.14 wrote its id without the last part.
 const GROUP: [&str; 2] = ["files-0000-0", "files-0000"];
@@ -34,70 +35,107 @@ pub(super) struct LogFile {
     pub size: Option<u64>,
 }
 
-/// Lists the partition and picks the newest slice.
+/// A file group of a partition and its newest slice.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub file_id: String,
+    pub slice: Slice,
+    /// The newest instant in the names of its log files, committed or not, and the highest version among those that bear it:
+    /// what the next log file's name goes by up to table version 6.
+    pub newest_log: Option<(InstantTime, u32)>,
+}
+
+/// Lists the partition `files` and picks the newest slice of its only group.
 pub(super) fn newest(storage: &dyn Storage, committed: &Committed<'_>) -> Result<Slice> {
-    let dir = TablePath::parse(ROOT)?.join(FILES)?;
+    let groups = groups(storage, committed, FILES)?;
+    if let Some(other) = groups.iter().find(|g| !GROUP.contains(&g.file_id.as_str())) {
+        let id = &other.file_id;
+        return Err(Error::unsupported(format!("{id:?}: the partition {FILES} has more than one file group")));
+    }
+    let slice = groups.into_iter().map(|g| g.slice).find(|s| s.base.is_some() || !s.logs.is_empty());
+    slice.ok_or_else(|| Error::corrupt(format!("{ROOT}/{FILES} holds no committed file")))
+}
+
+/// Lists a partition and picks the newest slice of each of its groups, in the order of their ids: a key's hash is a place in it.
+pub(super) fn groups(storage: &dyn Storage, committed: &Committed<'_>, partition: &str) -> Result<Vec<Group>> {
+    let dir = TablePath::parse(ROOT)?.join(partition)?;
     let entries = storage.list(&dir).map_err(|e| {
-        // On object stores a missing folder is an empty one, which is found below.
+        // On object stores a missing folder is an empty one, which is found later.
         if e.kind() == ErrorKind::NotFound { Error::corrupt(format!("{dir} does not exist")) } else { e }
     })?;
-    let files = entries.iter().filter_map(|e| match e.kind {
-        EntryKind::File { size } => Some((e.name.as_str(), size)),
-        EntryKind::Dir => None,
-    });
-    let names = pick(committed, files)?;
-    let log = |(name, size): &(&str, Option<u64>)| Ok(LogFile { path: dir.join(name)?, size: *size });
-    let logs = names.logs.iter().map(log).collect::<Result<Vec<_>>>()?;
-    let base = names.base.map(|n| dir.join(n)).transpose()?;
-    if base.is_none() && logs.is_empty() {
-        return Err(Error::corrupt(format!("{dir} holds no committed file")));
-    }
-    Ok(Slice { base, base_instant: names.base_instant, logs })
-}
-
-struct Names<'n> {
-    base: Option<&'n str>,
-    base_instant: Option<InstantTime>,
-    logs: Vec<(&'n str, Option<u64>)>,
-}
-
-fn pick<'n>(committed: &Committed<'_>, files: impl Iterator<Item = (&'n str, Option<u64>)>) -> Result<Names<'n>> {
-    let mut base: Option<(InstantTime, &str)> = None;
-    let mut logs = Vec::new();
-    for (name, size) in files {
-        match FileName::parse(name) {
+    let mut named: BTreeMap<&str, Names<'_>> = BTreeMap::new();
+    for entry in &entries {
+        let EntryKind::File { size } = entry.kind else { continue };
+        match FileName::parse(&entry.name) {
             FileName::Base(file) if file.extension == ".hfile" => {
-                check_group(file.file_id, name)?;
-                // Of two attempts of one instant either will do: both hold what it compacted.
-                if committed.contains(file.instant)? {
-                    base = base.max(Some((file.instant, name)));
-                }
+                named.entry(file.file_id).or_default().bases.push((file.instant, &entry.name));
             }
-            FileName::Log(log) if !log.cdc => {
-                check_group(log.file_id, name)?;
-                logs.push((log, (name, size)));
-            }
+            FileName::Log(log) if !log.cdc => named.entry(log.file_id).or_default().logs.push((log, &entry.name, size)),
             FileName::NativeLog | FileName::External(_) | FileName::BadMark(_) => {
-                return Err(Error::unsupported(format!("{name:?} in the metadata table")));
+                return Err(Error::unsupported(format!("{:?} in the metadata table", entry.name)));
             }
             _ => {}
         }
     }
-    logs.sort_by(|(a, _), (b, _)| a.order(b));
-    let mut on_top = Vec::new();
-    for (log, file) in logs {
-        if is_on_top(committed, log.instant, base.map(|(instant, _)| instant))? {
-            on_top.push(file);
-        }
-    }
-    Ok(Names { base: base.map(|(_, name)| name), base_instant: base.map(|(instant, _)| instant), logs: on_top })
+    named.into_iter().map(|(id, names)| names.pick(committed, id, &dir)).collect()
 }
 
-fn check_group(file_id: &str, name: &str) -> Result<()> {
-    if GROUP.contains(&file_id) {
-        return Ok(());
+/// Fails unless the groups of a partition are all that it was made with, by their numbers: a key's hash is a place among them.
+pub(super) fn check_ids(groups: &[Group], partition: &str) -> Result<()> {
+    let prefix = match partition {
+        COLUMN_STATS => "col-stats-".to_owned(),
+        other => format!("{}-", other.replace('_', "-")),
+    };
+    if groups.is_empty() {
+        return Err(Error::corrupt(format!("{ROOT}/{partition} holds no file group")));
     }
-    Err(Error::unsupported(format!("{name:?}: the partition {FILES} has more than one file group")))
+    for (i, group) in groups.iter().enumerate() {
+        let id = group.file_id.strip_suffix("-0").unwrap_or(&group.file_id);
+        match id.strip_prefix(&prefix) {
+            Some(index) if index.parse() == Ok(i) => {}
+            // Groups of each partition of the data table apart.
+            Some(rest) if rest.contains('-') => {
+                return Err(Error::unsupported(format!("{:?}: a partitioned record index", group.file_id)));
+            }
+            _ => {
+                return Err(Error::corrupt(format!(
+                    "{:?} stands where file group {i} of {ROOT}/{partition} is expected",
+                    group.file_id
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a listing says of one group.
+#[derive(Default)]
+struct Names<'n> {
+    bases: Vec<(InstantTime, &'n str)>,
+    logs: Vec<(LogName<'n>, &'n str, Option<u64>)>,
+}
+
+impl Names<'_> {
+    fn pick(mut self, committed: &Committed<'_>, file_id: &str, dir: &TablePath) -> Result<Group> {
+        let mut base: Option<(InstantTime, &str)> = None;
+        for (instant, name) in &self.bases {
+            // Of two attempts of one instant either will do: both hold what it compacted.
+            if committed.contains(*instant)? {
+                base = base.max(Some((*instant, name)));
+            }
+        }
+        let base_instant = base.map(|(instant, _)| instant);
+        self.logs.sort_by(|(a, ..), (b, ..)| a.order(b));
+        let newest_log = self.logs.last().map(|(log, ..)| (log.instant, log.version));
+        let mut logs = Vec::new();
+        for (log, name, size) in self.logs {
+            if is_on_top(committed, log.instant, base_instant)? {
+                logs.push(LogFile { path: dir.join(name)?, size });
+            }
+        }
+        let base = base.map(|(_, name)| dir.join(name)).transpose()?;
+        Ok(Group { file_id: file_id.to_owned(), slice: Slice { base, base_instant, logs }, newest_log })
+    }
 }
 
 /// True if a log file of that name's instant belongs on top of the base.

@@ -9,6 +9,12 @@
 //! Format: docs/format.md, "Metadata table".
 
 mod changes;
+pub(super) mod keys;
+mod partition_stats;
+mod plan;
+pub(super) mod record;
+pub(super) mod schema;
+mod setup;
 
 pub use changes::{AddedFile, Changes, KeysOfGroup, PartitionChanges};
 

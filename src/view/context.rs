@@ -26,6 +26,8 @@ struct Inner {
     timeline: Timeline,
     config: TableConfig,
     as_of: Option<InstantTime>,
+    /// An instant that counts as completed before it is.
+    assumed: Option<InstantTime>,
     /// The newest replace commit at or before the view's instant that names the group.
     replaced: ByGroup,
     registers_external: bool,
@@ -51,6 +53,7 @@ impl ViewContext {
             timeline: timeline.clone(),
             config: config.clone(),
             as_of,
+            assumed: None,
             replaced: ByGroup::new(),
             registers_external: false,
             compactions: None,
@@ -76,10 +79,29 @@ impl ViewContext {
             timeline: self.0.timeline.clone(),
             config: self.0.config.clone(),
             as_of: self.0.as_of,
+            assumed: self.0.assumed,
             replaced: self.0.replaced.clone(),
             registers_external: self.0.registers_external,
             compactions: Some(compactions),
         })))
+    }
+
+    /// This state as if that instant had completed, which the caller is about to complete: what it wrote is visible. What it
+    /// replaces is not known here.
+    pub fn as_if_completed(&self, instant: InstantTime) -> ViewContext {
+        let mut compactions = self.0.compactions.clone();
+        for groups in compactions.iter_mut().flat_map(HashMap::values_mut) {
+            groups.retain(|_, at| *at != instant);
+        }
+        ViewContext(Arc::new(Inner {
+            timeline: self.0.timeline.clone(),
+            config: self.0.config.clone(),
+            as_of: self.0.as_of.max(Some(instant)),
+            assumed: Some(instant),
+            replaced: self.0.replaced.clone(),
+            registers_external: self.0.registers_external,
+            compactions,
+        }))
     }
 
     /// The write that the view is of; `None` for a table without one.
@@ -99,7 +121,8 @@ impl ViewContext {
 
     /// True if the view may show what that instant wrote.
     pub fn is_visible(&self, time: InstantTime) -> bool {
-        self.0.as_of.is_some_and(|as_of| time <= as_of) && self.0.timeline.is_committed(time)
+        self.0.as_of.is_some_and(|as_of| time <= as_of)
+            && (self.0.timeline.is_committed(time) || self.0.assumed == Some(time))
     }
 
     /// The newest replace commit at or before the view's instant that names the group.

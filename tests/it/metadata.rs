@@ -2,5 +2,6 @@
 
 mod damage;
 mod golden;
+mod record_index;
 mod rules;
 mod scale;

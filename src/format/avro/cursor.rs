@@ -192,6 +192,20 @@ impl<'s, 'a> Cursor<'s, 'a> {
         })
     }
 
+    /// Enters a union and tells which of its branches the value is of; 0 for a value that is not of a union. What the branch
+    /// holds is read as if the union were not there.
+    pub fn branch(&mut self) -> Result<usize> {
+        if self.taken {
+            return Err(Error::internal("an avro value was taken twice"));
+        }
+        let Node::Union(branches) = self.get(self.node)? else { return Ok(0) };
+        let branch = self.zigzag()?;
+        let found = usize::try_from(branch).ok().and_then(|b| Some((b, *branches.get(b)?)));
+        let (index, node) = found.ok_or_else(|| Error::corrupt(format!("branch {branch} of {}", branches.len())))?;
+        self.node = node;
+        Ok(index)
+    }
+
     /// Passes over the value.
     pub fn skip(&mut self) -> Result<()> {
         match self.enter()? {
