@@ -61,6 +61,15 @@ class Writer:
             return {r[0]: list(r)[1:] for r in rows}
         return list(self.spark.sql(f"select {QUESTION} from ro").collect()[0])
 
+    def rows(self, table, query):
+        """All rows by Hudi's own snapshot or read-optimized query, decimals and dates as text."""
+        t = self.tables[table]
+        reader = self.spark.read.format("hudi").option("hoodie.datasource.query.type", query)
+        reader = reader.option("hoodie.metadata.enable", t.options["hoodie.metadata.enable"])
+        reader.load(str(t.path)).createOrReplaceTempView("all_rows")
+        rows = self.spark.sql("select id, name, ts, price, cast(amount as string), cast(day as string), flag, part from all_rows")
+        return [list(r) for r in rows.collect()]
+
     def hive_create(self, name, root):
         """An external table as a user of Hive declares it. Its name is not the Hudi table's: Hudi would look that up."""
         self.spark.sql(f"drop table if exists default.{name}_files")
