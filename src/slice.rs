@@ -5,9 +5,11 @@
 
 pub mod base;
 pub mod keys;
+pub mod log;
 pub mod merge;
 pub mod options;
 pub(crate) mod pool;
+pub mod ranges;
 pub mod read;
 pub mod sizing;
 
