@@ -1,9 +1,11 @@
 //! The command line: arguments as typed ([`args`]), settings as resolved ([`settings`]), one function a subcommand.
 //!
-//! Commands that read take a mount, a control socket or a table URI (module `target`) and print text or, with `--json`, the control
-//! socket's own documents. A pipe that closes early is not a failure.
+//! Commands take a mount, a control socket or a table URI (module `target`) and print text or, with `--json`, the control
+//! socket's own documents; those that write go through the daemon where there is one, and write by themselves where there is
+//! none. A pipe that closes early is not a failure.
 
 pub mod args;
+mod create;
 mod doctor;
 pub mod exit;
 mod files;
@@ -11,14 +13,18 @@ pub mod helper;
 mod manual;
 mod mount;
 mod output;
+mod progress;
 pub mod settings;
 mod status;
 mod target;
 mod timeline;
 mod umount;
+mod write;
 
+use crate::control::writes::ServiceCall;
 use crate::error::Error;
-use args::{Cli, Command};
+use crate::write::Operation;
+use args::{Cli, Command, MetadataCommand};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
@@ -83,6 +89,20 @@ fn dispatch(command: Command) -> Result<(), Stop> {
         Command::Timeline(args) => timeline::run(&args),
         Command::Files(args) => files::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Create(args) => create::run(&args),
+        Command::Upsert(args) => write::rows(Operation::Upsert, &args),
+        Command::Insert(args) => write::rows(Operation::Insert, &args),
+        Command::BulkInsert(args) => write::rows(Operation::BulkInsert, &args),
+        Command::Delete(args) => write::rows(Operation::Delete, &args),
+        Command::DeletePartition(args) => write::delete_partition(&args),
+        Command::InsertOverwrite(args) => write::rows(Operation::InsertOverwrite, &args),
+        Command::InsertOverwriteTable(args) => write::rows(Operation::InsertOverwriteTable, &args),
+        Command::Clean(args) => write::service(ServiceCall::Clean, &args),
+        Command::Compact(args) => write::service(ServiceCall::Compact, &args),
+        Command::Archive(args) => write::service(ServiceCall::Archive, &args),
+        Command::Rollback(args) => write::service(ServiceCall::Rollback(args.instant), &args.service),
+        Command::Metadata(MetadataCommand::Verify(args)) => write::service(ServiceCall::VerifyMetadata, &args),
+        Command::Metadata(MetadataCommand::Rebuild(args)) => write::service(ServiceCall::RebuildMetadata, &args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
     }

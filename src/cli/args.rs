@@ -1,9 +1,13 @@
 //! The command line as typed. Nothing here is checked beyond its syntax; [`super::settings`] resolves it.
 
+mod write;
+
+pub use write::*;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// An Apache Hudi table as a directory of plain Parquet files.
+/// An Apache Hudi table as a directory of plain Parquet files, and writes to it.
 #[derive(Debug, Parser)]
 #[command(name = "hudifs", version, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
@@ -29,6 +33,33 @@ pub enum Command {
     Refresh(ReadArgs),
     /// Check a table and this machine, and explain each finding
     Doctor(DoctorArgs),
+    /// Create a table
+    Create(CreateArgs),
+    /// Update rows whose keys are there, insert the others
+    Upsert(RowsArgs),
+    /// Add rows without looking for their keys
+    Insert(RowsArgs),
+    /// Add rows to new files
+    BulkInsert(RowsArgs),
+    /// Delete the keys of the rows given, which may have key and partition columns only
+    Delete(RowsArgs),
+    /// Drop whole partitions
+    DeletePartition(DeletePartitionArgs),
+    /// Replace the content of the partitions that the rows belong to
+    InsertOverwrite(RowsArgs),
+    /// Replace the content of the table
+    InsertOverwriteTable(RowsArgs),
+    /// Remove old file versions by the table's policy, but none that a reader holds
+    Clean(ServiceArgs),
+    /// Merge the log files of a merge-on-read table into its base files
+    Compact(ServiceArgs),
+    /// Move old instants out of the active timeline
+    Archive(ServiceArgs),
+    /// Undo failed writes
+    Rollback(RollbackArgs),
+    /// Verify or rebuild the metadata table
+    #[command(subcommand)]
+    Metadata(MetadataCommand),
     /// Print a completion script for a shell
     Completions {
         /// The shell.

@@ -9,7 +9,7 @@ use crate::control::Handler;
 use crate::control::client::{Client, percent};
 use crate::control::problem::Failure;
 use crate::control::sink::FileSink;
-use crate::control::types::{FilesQuery, RefreshRequest, Refreshed, Timeline, TimelineQuery};
+use crate::control::types::{FilesQuery, RefreshRequest, Refreshed, Tables, Timeline, TimelineQuery};
 use crate::daemon::Service;
 use crate::daemon::is_dead;
 use crate::daemon::service::ServiceOptions;
@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use serde_json::Value;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Something that answers.
 pub enum Target {
@@ -28,7 +29,7 @@ pub enum Target {
         table: String,
     },
     /// A table that this process has opened.
-    Direct(Box<Service>),
+    Direct(Arc<Service>),
 }
 
 /// The mount that a path lies in.
@@ -76,9 +77,10 @@ impl Target {
         let options = ServiceOptions {
             storage: settings::storage_options(store)?,
             listing: settings::listing(store),
+            memory_target_bytes: store.memory_target,
             ..ServiceOptions::default()
         };
-        Ok(Target::Direct(Box::new(Service::table(uri, options).map_err(Stop::table)?)))
+        Ok(Target::Direct(Arc::new(Service::table(uri, options).map_err(Stop::table)?)))
     }
 
     /// Status as a document.
@@ -89,6 +91,14 @@ impl Target {
                 let status = Handler::status(&**service);
                 Ok(serde_json::to_value(status).map_err(|e| Error::internal(e.to_string()))?)
             }
+        }
+    }
+
+    /// Every table.
+    pub fn tables(&self) -> Result<Tables, Stop> {
+        match self {
+            Target::Daemon { client, .. } => Ok(client.get("/v1/tables")?),
+            Target::Direct(service) => Ok(Handler::tables(&**service)),
         }
     }
 
@@ -125,7 +135,7 @@ impl Target {
     }
 
     /// The table that is meant: the one that was named, the one that the path lies in, or the only one.
-    fn table_name(&self, named: Option<&str>) -> Result<String, Stop> {
+    pub fn table_name(&self, named: Option<&str>) -> Result<String, Stop> {
         let Target::Daemon { client, table } = self else { return Ok(String::new()) };
         match named {
             Some(name) => return Ok(name.to_owned()),
@@ -178,7 +188,7 @@ pub fn mount_of(path: &Path) -> Option<MountOf> {
 }
 
 fn table_names(client: &Client) -> Result<Vec<String>, Error> {
-    let tables: crate::control::types::Tables = client.get("/v1/tables")?;
+    let tables: Tables = client.get("/v1/tables")?;
     Ok(tables.tables.into_iter().map(|t| t.name).collect())
 }
 

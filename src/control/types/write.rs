@@ -137,6 +137,12 @@ pub struct BeginRequest {
     /// Hudi's write settings by their own names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// False leaves cleaning, compaction and archival for another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<bool>,
+    /// Drop indexes of the metadata table that cannot be maintained, instead of refusing the table.
+    #[serde(default)]
+    pub drop_unsupported_index: bool,
 }
 
 /// An open transaction: requests that will share one commit.

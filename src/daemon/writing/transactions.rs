@@ -243,7 +243,13 @@ fn checked(request: &BeginRequest) -> Result<(Operation, CallOptions, u64), Fail
     for key in request.settings.keys() {
         crate::control::writes::check_setting(key)?;
     }
-    Ok((operation, CallOptions { index, settings: request.settings.clone(), ..CallOptions::default() }, ttl))
+    let options = CallOptions {
+        index,
+        settings: request.settings.clone(),
+        no_services: request.services == Some(false),
+        drop_unsupported_index: request.drop_unsupported_index,
+    };
+    Ok((operation, options, ttl))
 }
 
 #[cfg(test)]

@@ -245,6 +245,8 @@ fn full_writes() -> Vec<(&'static str, Value)> {
         ttl_seconds: Some(1),
         index: Some("BLOOM".into()),
         settings,
+        services: Some(false),
+        drop_unsupported_index: true,
     };
     vec![
         ("CreateRequest", json!(create)),
