@@ -88,7 +88,8 @@ impl LogOptions {
 pub struct LogRows<'a> {
     /// The rows, each key once; those that are deletes go to the delete block.
     pub rows: &'a Keyed,
-    /// Rows whose key is in the group already; `None`: all are, unless the group is new.
+    /// Rows whose key is in the group already. `None` where nobody knows: rows of a group that is not new count as updates
+    /// then, and all keys are told as added.
     pub known: Option<&'a BooleanArray>,
 }
 
@@ -170,6 +171,7 @@ struct Appender<'a> {
 impl Appender<'_> {
     fn add(&mut self, rows: &LogRows<'_>) -> Result<()> {
         let Keyed { rows: columns, keys, partitions, deletes } = rows.rows;
+        let rows_are_unknown = rows.known.is_none();
         if let Some(other) = partitions.iter().flatten().find(|p| *p != self.target.partition) {
             let of = &self.target.partition;
             return Err(Error::internal(format!("a row of partition {other:?} for a file group of {of:?}")));
@@ -196,7 +198,7 @@ impl Appender<'_> {
                 filter_record_batch(&all, &live).map_err(mask)?
             };
             let live_rows: Vec<usize> = (0..live.len()).filter(|row| live.value(*row)).collect();
-            self.add_rows(&batch, &live_rows, keys, &is_known)?;
+            self.add_rows(&batch, &live_rows, keys, &is_known, rows_are_unknown)?;
         }
         if self.options.tell_keys {
             let gone = (0..live.len()).filter(|row| !live.value(*row));
@@ -211,6 +213,7 @@ impl Appender<'_> {
         rows: &[usize],
         keys: &StringArray,
         is_known: &dyn Fn(usize) -> bool,
+        tell_all: bool,
     ) -> Result<()> {
         let mut from = 0;
         while from < batch.num_rows() {
@@ -224,7 +227,7 @@ impl Appender<'_> {
                 let known = is_known(*row);
                 let count = if known { &mut self.pending.updates } else { &mut self.pending.inserts };
                 *count += 1;
-                if self.options.tell_keys && !known {
+                if self.options.tell_keys && (tell_all || !known) {
                     self.pending.added.push(keys.value(*row).to_owned());
                 }
             }

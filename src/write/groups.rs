@@ -7,6 +7,7 @@ use super::plan::WritePlan;
 use super::transaction::Transaction;
 use crate::error::Result;
 use crate::record::{Keyed, TableSchema};
+use crate::slice::log::{self, LogOptions, LogRows, NewLog};
 use crate::slice::merge::merge_base;
 use crate::slice::{BaseWriter, NewBase, WrittenFile};
 use crate::storage::Storage;
@@ -112,14 +113,24 @@ impl<'t> GroupWriter<'t> {
         Ok(vec![merged])
     }
 
-    fn append(
-        &self,
-        _schema: &TableSchema,
-        _slice: &FileSlice,
-        _task: u32,
-        _rows: Vec<Keyed>,
-    ) -> Result<Vec<WrittenFile>> {
-        Err(crate::Error::internal("logs are not written yet"))
+    fn append(&self, schema: &TableSchema, slice: &FileSlice, task: u32, rows: Vec<Keyed>) -> Result<Vec<WrittenFile>> {
+        let config = self.plan.snapshot.config();
+        let target = NewLog {
+            partition: slice.partition.clone(),
+            file_id: slice.file_id.clone(),
+            write_token: format!("{task}-1-0"),
+            instant: self.transaction.instant(),
+            task,
+            slice: Some(slice.clone()),
+            named_by_writer: config.version().slices_by_completion_time(),
+        };
+        let mut options = LogOptions::new(&self.transaction.session().options().settings)?;
+        options.column_ranges = self.plan.base.column_ranges;
+        options.tell_keys = self.plan.base.tell_keys;
+        options.meta_fields = config.populate_meta_fields();
+        let rows: Vec<LogRows<'_>> = rows.iter().map(|rows| LogRows { rows, known: None }).collect();
+        let announce = |file: &str| self.transaction.marker_for(&slice.partition, file, MarkerKind::Append);
+        log::append(self.storage(), &target, schema, &self.plan.rules, &rows, &options, &announce)
     }
 
     fn storage(&self) -> &dyn Storage {
