@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+const FOLDER: &str = ".hoodie/.heartbeat";
 const INTERVAL_MS: &str = "hoodie.client.heartbeat.interval_in_ms";
 const MISSES: &str = "hoodie.client.heartbeat.tolerable.misses";
 
@@ -108,8 +109,25 @@ pub fn delete(storage: &dyn Storage, instant: InstantTime) -> Result<()> {
     storage.delete(&Removal::heartbeat(instant))
 }
 
+/// True if the write has a heartbeat, alive or not.
+pub fn exists(storage: &dyn Storage, instant: InstantTime) -> Result<bool> {
+    match storage.stat(&path(instant)?) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
+/// The writes that have a heartbeat.
+pub fn instants(storage: &dyn Storage) -> Result<Vec<InstantTime>> {
+    let entries = match storage.list(&TablePath::parse(FOLDER)?) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    Ok(entries.iter().filter_map(|e| InstantTime::parse(&e.name)).collect())
+}
+
 fn path(instant: InstantTime) -> Result<TablePath> {
-    TablePath::parse(&format!(".hoodie/.heartbeat/{instant}"))
+    TablePath::parse(&format!("{FOLDER}/{instant}"))
 }
 
 #[cfg(test)]

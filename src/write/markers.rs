@@ -10,6 +10,7 @@ use crate::storage::{EntryKind, Removal, Storage, TablePath};
 use bytes::Bytes;
 use std::fmt;
 
+const FOLDER: &str = ".hoodie/.temp";
 const MARK: &str = ".marker.";
 const TYPE_FILE: &str = "MARKERS.type";
 const SERVER_FILE: &str = "MARKERS";
@@ -119,8 +120,17 @@ pub fn delete(storage: &dyn Storage, instant: InstantTime) -> Result<()> {
     storage.delete(&Removal::markers(instant))
 }
 
+/// The writes that have markers.
+pub fn instants(storage: &dyn Storage) -> Result<Vec<InstantTime>> {
+    let entries = match storage.list(&TablePath::parse(FOLDER)?) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    Ok(entries.iter().filter_map(|e| InstantTime::parse(&e.name)).collect())
+}
+
 fn folder(instant: InstantTime) -> Result<TablePath> {
-    TablePath::parse(&format!(".hoodie/.temp/{instant}"))
+    TablePath::parse(&format!("{FOLDER}/{instant}"))
 }
 
 /// All files below a folder, relative to it; `None` if there is no such folder.
