@@ -1,37 +1,24 @@
-//! Plans and results of table services, as far as reading needs them. All are Avro in every layout.
+//! Plans and results of table services. All are Avro in every layout.
 //!
 //! A pending compaction says which groups may have a half-written base file; a pending clustering, which instants; a rollback,
 //! a restore, a clean and a savepoint are shown in the timeline. Format: docs/format.md, "Plans".
 
+mod clean;
+mod compaction;
+pub(in crate::format) mod model;
+mod restore;
 mod rollback;
+mod savepoint;
 
+pub use clean::{CleanFile, CleanMetadata, CleanPlan, CleanedPartition, EarliestRetained};
+pub use compaction::{CompactionOperation, CompactionPlan};
+pub use restore::{RestoreMetadata, RestorePlan};
 pub use rollback::{RollbackMetadata, RollbackPlan, RollbackRequest, RolledBack};
+pub use savepoint::Savepoint;
 
 use super::avro::{Container, Cursor, Value};
 use super::instant::InstantTime;
 use crate::error::{Error, Result};
-
-/// A compaction or log compaction plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompactionPlan {
-    /// One entry a file group.
-    pub operations: Vec<CompactionOperation>,
-}
-
-/// What is compacted of one file group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CompactionOperation {
-    /// The partition's path.
-    pub partition: String,
-    /// The file group.
-    pub file_id: String,
-    /// The slice compacted.
-    pub base_instant: Option<InstantTime>,
-    /// The base file's name; `None` for a group of logs only.
-    pub base_file: Option<String>,
-    /// The log files' names, oldest first.
-    pub log_files: Vec<String>,
-}
 
 /// What a replace commit or clustering was requested to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,44 +36,6 @@ pub struct GroupOfPartition {
     pub partition: String,
     /// The file group.
     pub file_id: String,
-}
-
-impl CompactionPlan {
-    /// Reads `<instant>.compaction.requested`. An empty file is a plan without operations.
-    pub fn parse(bytes: &[u8]) -> Result<CompactionPlan> {
-        let mut plan = CompactionPlan::default();
-        visit_record(bytes, |field, cursor| {
-            if field == "operations" {
-                cursor.array(|cursor| {
-                    plan.operations.push(operation(cursor)?);
-                    Ok(())
-                })?;
-            }
-            Ok(())
-        })?;
-        Ok(plan)
-    }
-}
-
-fn operation(cursor: &mut Cursor<'_, '_>) -> Result<CompactionOperation> {
-    let mut operation = CompactionOperation::default();
-    cursor.record(|field, cursor| {
-        match field {
-            "partitionPath" => operation.partition = cursor.str()?.unwrap_or_default().to_owned(),
-            "fileId" => operation.file_id = cursor.str()?.unwrap_or_default().to_owned(),
-            "baseInstantTime" => operation.base_instant = cursor.str()?.and_then(InstantTime::parse),
-            "dataFilePath" => operation.base_file = cursor.str()?.filter(|p| !p.is_empty()).map(last_component),
-            "deltaFilePaths" => {
-                cursor.array(|cursor| {
-                    operation.log_files.extend(cursor.str()?.map(last_component));
-                    Ok(())
-                })?;
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(operation)
 }
 
 impl RequestedReplace {
@@ -113,7 +62,18 @@ impl RequestedReplace {
         })?;
         Ok(requested)
     }
+
+    /// The bytes of what a replace commit without a plan requests. Hudi states the operation where partitions are deleted,
+    /// and nothing at all for overwrites.
+    pub fn encode_without_plan(operation: Option<&str>) -> Result<Vec<u8>> {
+        model::ready(&REQUESTED)?.container(|field, writer| match field {
+            "operationType" => writer.opt_str(operation),
+            _ => Ok(()),
+        })
+    }
 }
+
+static REQUESTED: model::Ready = model::Ready::new(|| model::prepare("HoodieRequestedReplaceMetadata"));
 
 fn clustering_group(cursor: &mut Cursor<'_, '_>, groups: &mut Vec<GroupOfPartition>) -> Result<()> {
     cursor.record(|field, cursor| {
@@ -254,6 +214,15 @@ fn visit_record(
         Ok(())
     })?;
     if found { Ok(()) } else { Err(Error::corrupt("a plan without a record")) }
+}
+
+fn texts(cursor: &mut Cursor<'_, '_>) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    cursor.array(|cursor| {
+        texts.extend(cursor.str()?.map(str::to_owned));
+        Ok(())
+    })?;
+    Ok(texts)
 }
 
 fn first_value(bytes: &[u8]) -> Result<Option<Value>> {

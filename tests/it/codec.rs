@@ -4,6 +4,12 @@
 use crate::common::{golden_dir, repo, skipped};
 use hudifs::format::avro::{Container, Value};
 use hudifs::format::commit::CommitMetadata;
+use hudifs::format::index_defs::IndexDefinitions;
+use hudifs::format::partition_path::PartitionMetadata;
+use hudifs::format::plan::{
+    CleanMetadata, CleanPlan, CompactionPlan, RequestedReplace, RestorePlan, RollbackPlan, Savepoint,
+};
+use hudifs::format::properties::{CHECKSUM, Properties};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -117,4 +123,100 @@ fn commits_written_again_read_the_same() {
     });
     println!("{json} JSON files, {exact} of them byte for byte; {avro} Avro files");
     assert!(json >= 40 && avro >= 40 && exact >= 20, "{json} {avro} {exact}");
+}
+
+/// Every file whose name ends so, written again by `again`, against itself; how many there were.
+fn same_again(ending: &str, ignored: &[&str], again: impl Fn(&[u8]) -> hudifs::Result<Vec<u8>>) -> usize {
+    let mut count = 0;
+    files(
+        |name| name.ends_with(ending),
+        |name, bytes| {
+            // Old writers left files of some kinds empty.
+            if !bytes.is_empty() {
+                let ours = again(bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+                assert_same(name, bytes, &ours, ignored);
+                count += 1;
+            }
+        },
+    );
+    count
+}
+
+#[test]
+fn plans_written_again_read_the_same() {
+    // Older releases lack the last fields, which we write empty; a field that only they have would be a difference.
+    let plans =
+        same_again(".clean.requested", &["extraMetadata", "partitionsToBeDeleted"], |b| CleanPlan::parse(b)?.encode());
+    let cleans = same_again(".clean", &["extraMetadata"], |b| CleanMetadata::parse(b)?.encode());
+    assert!(plans >= 20 && cleans >= 20, "{plans} {cleans}");
+    let savepoints = same_again(".savepoint", &[], |b| Savepoint::parse(b)?.encode());
+    assert!(savepoints >= 6, "{savepoints}");
+    let restores = same_again(".restore.requested", &[], |b| RestorePlan::parse(b)?.encode());
+    assert!(restores >= 6, "{restores}");
+    let rollbacks = same_again(".rollback.requested", &[], |b| RollbackPlan::parse(b)?.encode());
+    assert!(rollbacks >= 10, "{rollbacks}");
+    let compactions = same_again(".compaction.requested", &["extraMetadata"], |b| CompactionPlan::parse(b)?.encode());
+    assert!(compactions >= 40, "{compactions}");
+}
+
+#[test]
+fn overwrites_are_requested_as_java_requests_them() {
+    let mut count = 0;
+    files(
+        |name| name.ends_with(".replacecommit.requested"),
+        |name, bytes| {
+            let requested = RequestedReplace::parse(bytes).unwrap();
+            if !bytes.is_empty() && requested.clustered.is_none() {
+                let ours = RequestedReplace::encode_without_plan(requested.operation.as_deref()).unwrap();
+                assert_same(name, bytes, &ours, &["version", "extraMetadata"]);
+                count += 1;
+            }
+        },
+    );
+    assert!(count >= 10, "{count}");
+}
+
+#[test]
+fn properties_written_again_read_the_same() {
+    let (mut tables, mut partitions, mut indexes) = (0, 0, 0);
+    files(
+        |name| name.ends_with("hoodie.properties"),
+        |name, bytes| {
+            let properties = Properties::parse(bytes);
+            assert_eq!(Properties::parse(&properties.encode(&["Updated at"])), properties, "{name}");
+            let mut sealed = properties.clone();
+            sealed.seal();
+            assert_eq!(sealed.get(CHECKSUM), properties.get(CHECKSUM), "{name}");
+            // The lines themselves, but for comments and their order.
+            let lines = |bytes: &[u8]| {
+                let text = String::from_utf8(bytes.to_vec()).unwrap();
+                let mut lines: Vec<String> =
+                    text.lines().filter(|l| !l.starts_with('#') && !l.is_empty()).map(str::to_owned).collect();
+                lines.sort();
+                lines
+            };
+            assert_eq!(lines(bytes), lines(&properties.encode(&[])), "{name}");
+            tables += 1;
+        },
+    );
+    files(
+        |name| name.ends_with(".hoodie_partition_metadata"),
+        |name, bytes| {
+            let metadata = PartitionMetadata::parse(bytes);
+            assert!(metadata.created.is_some() && metadata.depth.is_some(), "{name}");
+            assert_eq!(PartitionMetadata::parse(&metadata.encode()), metadata, "{name}");
+            partitions += 1;
+        },
+    );
+    files(
+        |name| name.ends_with("index.json"),
+        |name, bytes| {
+            let definitions = IndexDefinitions::parse(bytes).unwrap();
+            assert_eq!(IndexDefinitions::parse(&definitions.encode().unwrap()).unwrap(), definitions, "{name}");
+            assert!(definitions.other.is_empty() && !definitions.index_definitions.is_empty(), "{name}");
+            assert!(definitions.index_definitions.values().all(|d| d.other.is_empty()), "{name}");
+            indexes += 1;
+        },
+    );
+    assert!(tables >= 100 && partitions >= 200 && indexes >= 20, "{tables} {partitions} {indexes}");
 }

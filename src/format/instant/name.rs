@@ -72,6 +72,17 @@ pub struct Instant {
     pub completion: Option<InstantTime>,
 }
 
+impl State {
+    /// Its name in plans and archives.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Requested => "REQUESTED",
+            State::Inflight => "INFLIGHT",
+            State::Completed => "COMPLETED",
+        }
+    }
+}
+
 const REQUESTED: &str = ".requested";
 const INFLIGHT: &str = ".inflight";
 

@@ -3,60 +3,15 @@
 //! Java names files by whole paths, with or without a scheme, or by name alone: readers use the last component and the
 //! request's partition. Format: docs/format.md, "Plans".
 
+use super::model::{Ready, prepare, ready};
 use super::visit_record;
-use crate::error::{Error, Result};
-use crate::format::avro::{Cursor, Definition, Model, Writer};
+use crate::error::Result;
+use crate::format::avro::{Cursor, Writer};
 use crate::format::instant::{Action, InstantTime};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-const DEFINITIONS: [Definition; 5] = [
-    Definition {
-        name: "HoodieInstantInfo",
-        fields: "
-            commitTime: string
-            action: string",
-    },
-    Definition {
-        name: "HoodieRollbackRequest",
-        fields: "
-            partitionPath: string
-            fileId: string?
-            latestBaseInstant: string?
-            filesToBeDeleted: [string]
-            logBlocksToBeDeleted: {long}?",
-    },
-    Definition {
-        name: "HoodieRollbackPlan",
-        fields: "
-            instantToRollback: HoodieInstantInfo?
-            RollbackRequests: [HoodieRollbackRequest]?
-            version: int|null = 1",
-    },
-    Definition {
-        name: "HoodieRollbackPartitionMetadata",
-        fields: "
-            partitionPath: string
-            successDeleteFiles: [string]
-            failedDeleteFiles: [string]
-            rollbackLogFiles: {long}?
-            logFilesFromFailedCommit: {long}?",
-    },
-    Definition {
-        name: "HoodieRollbackMetadata",
-        fields: "
-            startRollbackTime: string
-            timeTakenInMillis: long
-            totalFilesDeleted: int
-            commitsRollback: [string]
-            partitionMetadata: {HoodieRollbackPartitionMetadata}
-            version: int|null = 1
-            instantsRollback: [HoodieInstantInfo]",
-    },
-];
-
-static PLAN: LazyLock<Result<Model>> = LazyLock::new(|| Model::new("HoodieRollbackPlan", &DEFINITIONS));
-static METADATA: LazyLock<Result<Model>> = LazyLock::new(|| Model::new("HoodieRollbackMetadata", &DEFINITIONS));
+static PLAN: Ready = Ready::new(|| prepare("HoodieRollbackPlan"));
+static METADATA: Ready = Ready::new(|| prepare("HoodieRollbackMetadata"));
 
 /// What a rollback is going to do: `<instant>.rollback.requested`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +85,7 @@ impl RollbackPlan {
 
     /// The bytes of the file.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        PLAN.as_ref().map_err(Error::duplicate)?.container(|field, writer| match (field, &self.target) {
+        ready(&PLAN)?.container(|field, writer| match (field, &self.target) {
             ("instantToRollback", Some(target)) => put_instant(target, writer),
             ("RollbackRequests", _) => writer.array(&self.requests, put_request),
             ("version", _) => writer.long(1),
@@ -142,11 +97,15 @@ impl RollbackPlan {
 impl RollbackMetadata {
     /// The bytes of the file.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let files: usize = self.partitions.values().map(|p| p.deleted.len()).sum();
-        METADATA.as_ref().map_err(Error::duplicate)?.container(|field, writer| match field {
+        ready(&METADATA)?.container(|field, writer| self.put(field, writer))
+    }
+
+    /// One field of the record.
+    pub(super) fn put(&self, field: &str, writer: &mut Writer<'_, '_>) -> Result<()> {
+        match field {
             "startRollbackTime" => writer.str(&self.started),
             "timeTakenInMillis" => writer.count(self.millis),
-            "totalFilesDeleted" => writer.count(u64::try_from(files).unwrap_or(u64::MAX)),
+            "totalFilesDeleted" => writer.count(self.partitions.values().map(|p| p.deleted.len() as u64).sum()),
             "commitsRollback" => {
                 let times: Vec<&str> = self.targets.iter().map(|(time, _)| time.as_str()).collect();
                 writer.strs(&times)
@@ -158,11 +117,11 @@ impl RollbackMetadata {
             "version" => writer.long(1),
             "instantsRollback" => writer.array(&self.targets, put_instant),
             _ => Ok(()),
-        })
+        }
     }
 }
 
-fn instant_info(cursor: &mut Cursor<'_, '_>) -> Result<Option<(InstantTime, Action)>> {
+pub(super) fn instant_info(cursor: &mut Cursor<'_, '_>) -> Result<Option<(InstantTime, Action)>> {
     let (mut time, mut action) = (None, None);
     cursor.record(|field, cursor| {
         match field {
@@ -202,7 +161,7 @@ fn request(cursor: &mut Cursor<'_, '_>) -> Result<RollbackRequest> {
     Ok(request)
 }
 
-fn put_instant((time, action): &(InstantTime, Action), writer: &mut Writer<'_, '_>) -> Result<()> {
+pub(super) fn put_instant((time, action): &(InstantTime, Action), writer: &mut Writer<'_, '_>) -> Result<()> {
     writer.record(|field, writer| match field {
         "commitTime" => writer.str(time.as_str()),
         "action" => writer.str(action.name()),
