@@ -9,6 +9,7 @@ mod assign;
 mod bulk;
 mod columns;
 pub mod conflict;
+pub mod create;
 mod engine;
 mod execute;
 mod groups;
