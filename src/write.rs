@@ -18,6 +18,7 @@ mod incoming;
 pub mod lock;
 pub mod markers;
 mod metadata;
+mod moves;
 mod options;
 mod outcome;
 mod plan;

@@ -10,8 +10,7 @@ use super::spool::Spool;
 use crate::error::{Error, Result};
 use crate::record::{Keyed, TableSchema};
 use crate::slice::{BaseWriter, WrittenFile};
-use arrow::array::{Array, BooleanArray, UInt32Array};
-use arrow::compute::take_record_batch;
+use arrow::array::{Array, UInt32Array};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -156,24 +155,12 @@ fn by_partition(keyed: Keyed) -> Result<Vec<Part>> {
         rows.entry(keyed.partitions.value(row)).or_default().push(row as u32);
     }
     let parts = rows.into_iter().map(|(partition, rows)| {
-        Ok(Part { partition: partition.to_owned(), rows: take(&keyed, UInt32Array::from(rows))? })
+        Ok(Part { partition: partition.to_owned(), rows: without_marks(keyed.take(&UInt32Array::from(rows))?) })
     });
     parts.collect()
 }
 
-fn take(keyed: &Keyed, rows: UInt32Array) -> Result<Keyed> {
-    let failed = |e| Error::internal(format!("rows could not be taken: {e}"));
-    let text = |column: &arrow::array::StringArray| {
-        let taken = arrow::compute::take(column, &rows, None).map_err(failed)?;
-        Ok::<_, Error>(arrow::array::StringArray::from(taken.to_data()))
-    };
-    let (keys, partitions) = (text(&keyed.keys)?, text(&keyed.partitions)?);
-    let deletes = match &keyed.deletes {
-        Some(deletes) => {
-            let taken = arrow::compute::take(deletes, &rows, None).map_err(failed)?;
-            Some(BooleanArray::from(taken.to_data())).filter(|d| d.true_count() > 0)
-        }
-        None => None,
-    };
-    Ok(Keyed { rows: take_record_batch(&keyed.rows, &rows).map_err(failed)?, keys, partitions, deletes })
+/// No row of them is a delete.
+fn without_marks(keyed: Keyed) -> Keyed {
+    Keyed { deletes: None, ..keyed }
 }

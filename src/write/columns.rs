@@ -1,6 +1,6 @@
 //! Rows with what the write path knows of each, as one batch: so they can be set aside, divided and taken as a whole.
 //!
-//! Behind the user's columns come five of ours. A target is the file group a row goes to.
+//! Behind the user's columns come six of ours. A target is the file group a row goes to.
 
 use crate::error::{Error, Result};
 use crate::record::Keyed;
@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt32Type}
 use std::sync::Arc;
 
 /// Our columns behind the user's.
-const OURS: usize = 5;
+const OURS: usize = 6;
 
 /// A row's way into its group.
 pub(super) mod way {
@@ -24,8 +24,8 @@ pub(super) mod way {
 pub(super) struct Routed(RecordBatch);
 
 impl Routed {
-    /// Joins rows, their targets and ways ([`way`]).
-    pub fn new(keyed: &Keyed, targets: Vec<u32>, ways: Vec<bool>) -> Result<Routed> {
+    /// Joins rows, their targets, ways ([`way`]), and whether the index knows their keys.
+    pub fn new(keyed: &Keyed, targets: Vec<u32>, ways: Vec<bool>, known: Vec<bool>) -> Result<Routed> {
         let rows = keyed.rows.num_rows();
         let deletes = keyed.deletes.clone().unwrap_or_else(|| BooleanArray::from(vec![false; rows]));
         let mut columns: Vec<ArrayRef> = keyed.rows.columns().to_vec();
@@ -34,13 +34,14 @@ impl Routed {
         columns.push(Arc::new(deletes));
         columns.push(Arc::new(UInt32Array::from(targets)));
         columns.push(Arc::new(BooleanArray::from(ways)));
+        columns.push(Arc::new(BooleanArray::from(known)));
         RecordBatch::try_new(with_ours(&keyed.rows.schema()), columns).map(Routed).map_err(internal)
     }
 
     /// Rows that have no targets yet.
     pub fn unrouted(keyed: &Keyed) -> Result<Routed> {
         let rows = keyed.rows.num_rows();
-        Routed::new(keyed, vec![0; rows], vec![way::MERGE; rows])
+        Routed::new(keyed, vec![0; rows], vec![way::MERGE; rows], vec![false; rows])
     }
 
     /// What [`Routed::into_batch`] gave.
@@ -61,6 +62,11 @@ impl Routed {
     /// The way of each row.
     pub fn ways(&self) -> Result<&BooleanArray> {
         self.ours(4)?.as_boolean_opt().ok_or_else(lost)
+    }
+
+    /// Whether the index knew the key of each row.
+    pub fn known(&self) -> Result<&BooleanArray> {
+        self.ours(5)?.as_boolean_opt().ok_or_else(lost)
     }
 
     /// The rows as the rest of the crate has them.
@@ -87,6 +93,7 @@ fn with_ours(schema: &SchemaRef) -> SchemaRef {
         ("delete", DataType::Boolean),
         ("target", DataType::UInt32),
         ("way", DataType::Boolean),
+        ("known", DataType::Boolean),
     ];
     let ours = ours.map(|(name, kind)| Arc::new(Field::new(format!("\u{1}{name}"), kind, false)));
     let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain(ours).collect();

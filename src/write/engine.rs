@@ -94,13 +94,13 @@ impl Engine<'_> {
         let (schema, rows) = (incoming.schema().cloned(), incoming.rows());
         let Some(schema) = schema.filter(|_| rows > 0) else { return Ok(nothing(&request, rows)) };
         if request.dry_run {
-            let (_, targets, counts) = self.route(&plan, &request, spool)?;
+            let (_, targets, counts) = self.route(&plan, &schema, &request, spool)?;
             return Ok(foreseen(&request, rows, &targets, counts.missed));
         }
         let mut transaction = self.begin(&plan, request.operation)?;
         let plan = self.replan(&plan)?;
         request.progress.enter(Phase::Indexing);
-        let (spool, targets, counts) = self.route(&plan, &request, spool)?;
+        let (spool, targets, counts) = self.route(&plan, &schema, &request, spool)?;
         if spool.rows() == 0 {
             transaction.abort()?;
             return Ok(nothing(&request, rows));
@@ -122,6 +122,7 @@ impl Engine<'_> {
     fn route(
         &self,
         plan: &WritePlan,
+        schema: &TableSchema,
         request: &WriteRequest,
         spool: Spool,
     ) -> Result<(Spool, Vec<Target>, route::Counts)> {
@@ -135,8 +136,11 @@ impl Engine<'_> {
                 let mut router = Router {
                     snapshot: &plan.snapshot,
                     index: &*plan.index,
+                    rules: &plan.rules,
+                    schema,
                     assigner: &mut assigner,
                     moving: plan.moving,
+                    memory: usize::try_from(self.spool_bytes()).unwrap_or(usize::MAX),
                     counts,
                 };
                 let rows = router.route(&keyed)?;

@@ -7,7 +7,7 @@ use super::spool::{BUCKETS, Spool};
 use crate::error::{Error, Result};
 use crate::record::Keyed;
 use crate::slice::WrittenFile;
-use arrow::array::{RecordBatch, UInt32Array};
+use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 
 /// The rows of one group.
@@ -16,9 +16,15 @@ pub(super) struct GroupRows<'t> {
     pub task: u32,
     pub target: &'t Target,
     /// Rows that are looked for in the group by their keys, each key once.
-    pub merged: Option<Keyed>,
+    pub merged: Option<GroupKeys>,
     /// Rows that are added as they are.
-    pub appended: Option<Keyed>,
+    pub appended: Option<GroupKeys>,
+}
+
+/// Rows, and whether the index knew the key of each.
+pub(super) struct GroupKeys {
+    pub rows: Keyed,
+    pub known: BooleanArray,
 }
 
 /// The spool's buckets by target, so that all rows of one group come together.
@@ -60,11 +66,12 @@ fn divide(routed: Routed, targets: &[Target]) -> Result<Vec<GroupRows<'_>>> {
     Ok(groups.into_iter().map(|(_, group)| group).collect())
 }
 
-fn taken(batch: &RecordBatch, rows: Vec<u32>) -> Result<Option<Keyed>> {
+fn taken(batch: &RecordBatch, rows: Vec<u32>) -> Result<Option<GroupKeys>> {
     if rows.is_empty() {
         return Ok(None);
     }
     let taken = take_record_batch(batch, &UInt32Array::from(rows))
         .map_err(|e| Error::internal(format!("rows could not be taken: {e}")))?;
-    Ok(Some(Routed::from_batch(taken).keyed()?))
+    let routed = Routed::from_batch(taken);
+    Ok(Some(GroupKeys { rows: routed.keyed()?, known: routed.known()?.clone() }))
 }

@@ -1,19 +1,19 @@
 //! [`GroupWriter`]: the files of one file group, marker first.
 
 use super::assign::{Target, new_file_id};
-use super::execute::GroupRows;
+use super::execute::{GroupKeys, GroupRows};
 use super::markers::MarkerKind;
 use super::plan::WritePlan;
 use super::transaction::Transaction;
 use crate::error::Result;
+use crate::index::IndexKind;
 use crate::record::{Keyed, TableSchema};
 use crate::slice::log::{self, LogOptions, LogRows, NewLog};
 use crate::slice::merge::merge_base;
 use crate::slice::{BaseWriter, NewBase, WrittenFile};
 use crate::storage::Storage;
 use crate::table::{FileSlice, StoredFile};
-use arrow::array::{Array, BooleanArray, StringArray};
-use arrow::compute::filter_record_batch;
+use arrow::array::{Array, UInt32Array};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Writes the files of one transaction. May be used from several threads.
@@ -32,18 +32,14 @@ impl<'t> GroupWriter<'t> {
 
     /// Writes the rows of one group.
     pub fn write(&self, schema: &TableSchema, group: GroupRows<'_>) -> Result<Vec<WrittenFile>> {
-        let rows: Vec<Keyed> = group.merged.into_iter().collect();
         let target = self.new_base(group.target, group.task);
+        let rows: Vec<GroupKeys> = group.merged.into_iter().chain(group.appended).collect();
         match &group.target.slice {
-            None => self.create(schema, target, rows.into_iter().chain(group.appended)),
-            Some(slice) if self.goes_to_log(slice, group.target) => {
-                self.append(schema, slice, group.task, rows.into_iter().chain(group.appended).collect())
+            None => self.create(schema, target, rows),
+            Some(FileSlice { base_file: Some(base), .. }) if !self.goes_to_log(group.target) => {
+                self.merge(schema, target, base, rows)
             }
-            Some(FileSlice { base_file: Some(base), .. }) => {
-                self.merge(schema, target, base, &rows, group.appended.as_slice())
-            }
-            // A group without a base file has logs, and those go to logs.
-            Some(slice) => self.append(schema, slice, group.task, rows.into_iter().chain(group.appended).collect()),
+            Some(slice) => self.append(schema, slice, group.task, &rows),
         }
     }
 
@@ -67,8 +63,8 @@ impl<'t> GroupWriter<'t> {
 
     /// Updates of a merge-on-read table go to logs. Rows that only fill up a small file become its next version, as the index
     /// may not see logs.
-    fn goes_to_log(&self, slice: &FileSlice, target: &Target) -> bool {
-        let plain = slice.log_files.is_empty() && slice.compaction.is_none() && slice.base_file.is_some();
+    fn goes_to_log(&self, target: &Target) -> bool {
+        let plain = target.slice.as_ref().is_some_and(|s| s.log_files.is_empty() && s.compaction.is_none());
         self.plan.merge_on_read && (target.updates > 0 || !plain)
     }
 
@@ -77,15 +73,10 @@ impl<'t> GroupWriter<'t> {
         BaseWriter::create(self.storage(), target, schema, &self.plan.base)
     }
 
-    fn create(
-        &self,
-        schema: &TableSchema,
-        target: NewBase,
-        rows: impl Iterator<Item = Keyed>,
-    ) -> Result<Vec<WrittenFile>> {
+    fn create(&self, schema: &TableSchema, target: NewBase, rows: Vec<GroupKeys>) -> Result<Vec<WrittenFile>> {
         let mut writer: Option<BaseWriter> = None;
         for rows in rows {
-            let rows = without_deletes(rows)?;
+            let rows = without_deletes(rows.rows)?;
             if rows.keys.is_empty() {
                 continue;
             }
@@ -104,16 +95,21 @@ impl<'t> GroupWriter<'t> {
         schema: &TableSchema,
         target: NewBase,
         base: &StoredFile,
-        rows: &[Keyed],
-        appended: &[Keyed],
+        rows: Vec<GroupKeys>,
     ) -> Result<Vec<WrittenFile>> {
         self.transaction.marker_for(&target.partition, &target.file_name(), MarkerKind::Merge)?;
-        let rows: Vec<Keyed> = rows.iter().chain(appended).cloned().collect();
+        let rows: Vec<Keyed> = rows.into_iter().map(|r| r.rows).collect();
         let merged = merge_base(self.storage(), base, &target, schema, &self.plan.rules, &rows, &self.plan.base)?;
         Ok(vec![merged])
     }
 
-    fn append(&self, schema: &TableSchema, slice: &FileSlice, task: u32, rows: Vec<Keyed>) -> Result<Vec<WrittenFile>> {
+    fn append(
+        &self,
+        schema: &TableSchema,
+        slice: &FileSlice,
+        task: u32,
+        rows: &[GroupKeys],
+    ) -> Result<Vec<WrittenFile>> {
         let config = self.plan.snapshot.config();
         let target = NewLog {
             partition: slice.partition.clone(),
@@ -128,7 +124,10 @@ impl<'t> GroupWriter<'t> {
         options.column_ranges = self.plan.base.column_ranges;
         options.tell_keys = self.plan.base.tell_keys;
         options.meta_fields = config.populate_meta_fields();
-        let rows: Vec<LogRows<'_>> = rows.iter().map(|rows| LogRows { rows, known: None }).collect();
+        // A bucket is found for every key, whether or not it is there.
+        let tells = self.plan.kind != IndexKind::Bucket;
+        let rows: Vec<LogRows<'_>> =
+            rows.iter().map(|r| LogRows { rows: &r.rows, known: tells.then_some(&r.known) }).collect();
         let announce = |file: &str| self.transaction.marker_for(&slice.partition, file, MarkerKind::Append);
         log::append(self.storage(), &target, schema, &self.plan.rules, &rows, &options, &announce)
     }
@@ -140,16 +139,6 @@ impl<'t> GroupWriter<'t> {
 
 fn without_deletes(rows: Keyed) -> Result<Keyed> {
     let Some(deletes) = &rows.deletes else { return Ok(rows) };
-    let keep: BooleanArray = deletes.iter().map(|d| Some(d != Some(true))).collect();
-    let failed = |e| crate::Error::internal(format!("rows could not be filtered: {e}"));
-    let text = |column: &StringArray| {
-        let kept = arrow::compute::filter(column, &keep).map_err(failed)?;
-        Ok::<_, crate::Error>(StringArray::from(kept.to_data()))
-    };
-    Ok(Keyed {
-        rows: filter_record_batch(&rows.rows, &keep).map_err(failed)?,
-        keys: text(&rows.keys)?,
-        partitions: text(&rows.partitions)?,
-        deletes: None,
-    })
+    let kept = (0_u32..).zip(deletes).filter(|(_, d)| *d != Some(true)).map(|(row, _)| row);
+    rows.take(&UInt32Array::from_iter_values(kept))
 }
