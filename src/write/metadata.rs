@@ -4,9 +4,10 @@ use super::options::WriterOptions;
 use super::outcome::{self, Groups};
 use super::plan::WritePlan;
 use super::session::{Critical, Session};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::InstantTime;
-use crate::metadata::write::{Changes, MetadataOptions, MetadataWriter};
+use crate::metadata::ColumnRange;
+use crate::metadata::write::{Changes, DataFiles, MetadataKinds, MetadataOptions, MetadataWriter};
 use crate::slice::WrittenFile;
 use crate::slice::keys::KeyFile;
 use crate::slice::read;
@@ -54,6 +55,39 @@ impl MetadataDuty {
             Some(writer) => writer.update(instant, &self.changes),
             None => Ok(()),
         }
+    }
+}
+
+/// Makes a metadata table for a table that has none.
+pub(super) fn bootstrap(session: &Session, snapshot: &Arc<Snapshot>, kinds: &MetadataKinds) -> Result<()> {
+    let critical = session.critical()?;
+    let files = TableFiles(snapshot.clone());
+    let options = options(session.options())?;
+    MetadataWriter::bootstrap(session.storage(), critical.timeline(), kinds, None, &files, &options)
+}
+
+/// What the data files of a snapshot tell: for indexes that are built over what is there.
+pub(super) struct TableFiles(pub Arc<Snapshot>);
+
+impl DataFiles for TableFiles {
+    fn columns(&self, partition: &str, name: &str, _size: u64, _columns: &[String]) -> Result<Vec<ColumnRange>> {
+        Err(Error::internal(format!("ranges of {partition}/{name}")))
+    }
+
+    fn keys(&self, partition: &str, file_id: &str, base: Option<&str>, logs: &[String]) -> Result<Vec<String>> {
+        let slices = self.0.file_slices(&TablePath::parse(partition)?)?;
+        let same = |s: &&FileSlice| {
+            s.file_id == file_id
+                && s.base_file.as_ref().map(|b| b.name.as_str()) == base
+                && s.log_files.iter().map(|l| &l.name).eq(logs)
+        };
+        let slice = slices.iter().find(same).ok_or_else(|| {
+            Error::new(ErrorKind::Conflict, format!("file group {file_id} changed while its keys were read"))
+                .in_partition(partition)
+        })?;
+        let mut keys = BTreeSet::new();
+        keys_of(&self.0, slice, &mut keys)?;
+        Ok(keys.into_iter().collect())
     }
 }
 

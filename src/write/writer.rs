@@ -1,12 +1,17 @@
 //! [`Writer`]: a table opened for writing.
 
+use super::create::{self, TableSpec};
 use super::engine::Engine;
+use super::metadata;
 use super::options::WriterOptions;
 use super::report::{CommitReport, ServiceReport};
 use super::request::WriteRequest;
 use super::session::Session;
 use super::supported;
 use crate::error::{Error, Result};
+use crate::format::properties::TableConfig;
+use crate::index::IndexKind;
+use crate::metadata::write::MetadataKinds;
 use crate::storage::Storage;
 use crate::table::{Table, TableOptions};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +27,32 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// Creates a table, with a metadata table if there are `kinds`, and opens it. What its index must keep goes into its
+    /// properties. `AlreadyExists` if there is a table; a table without its metadata table is what an error may leave.
+    pub fn create(
+        storage: Arc<dyn Storage>,
+        spec: &TableSpec,
+        kinds: Option<&MetadataKinds>,
+        options: WriterOptions,
+    ) -> Result<Writer> {
+        let mut spec = spec.clone();
+        let mut settings = spec.properties.clone();
+        settings.extend(options.settings.clone());
+        let config = TableConfig::parse(&spec.properties()?.encode(&[]))?;
+        let default =
+            if kinds.is_some_and(|k| k.record_index.is_some()) { IndexKind::RecordLevel } else { IndexKind::Bloom };
+        let set = settings.get("hoodie.index.type").map(|t| t.parse::<IndexKind>()).transpose()?;
+        let kind = options.index.or(set).unwrap_or(default);
+        spec.properties.extend(kind.properties(&config, &settings)?);
+        create::create(&*storage, &spec)?;
+        let mut writer = Writer::open(storage, options)?;
+        if let Some(kinds) = kinds {
+            metadata::bootstrap(&writer.session, &writer.table.snapshot(), kinds)?;
+            writer.table = Table::open(writer.session.storage().clone(), TableOptions::default())?;
+        }
+        Ok(writer)
+    }
+
     /// Opens a table for writing. `Unsupported` names what cannot be maintained here and the remedy; nothing is touched.
     pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Writer> {
         let table = Table::open(storage.clone(), TableOptions::default())?;
