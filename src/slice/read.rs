@@ -6,6 +6,7 @@
 //! its batches pass as they are.
 //! Format: docs/format.md, "Merging".
 
+mod adapt;
 mod base;
 mod deletes;
 mod keys;
@@ -19,7 +20,7 @@ pub use table::{for_each_batch, slices_of};
 
 use crate::error::{Error, Result};
 use crate::format::instant::InstantTime;
-use crate::format::properties::TableConfig;
+use crate::format::properties::{BaseFormat, TableConfig};
 use crate::record::parquet_file::ParquetFile;
 use crate::record::{MergeRules, OrderingValue, TableSchema};
 use crate::storage::{Storage, TablePath};
@@ -86,6 +87,7 @@ impl SliceReader {
         options: &ReadOptions,
     ) -> Result<SliceReader> {
         let partition = TablePath::parse(&slice.partition)?;
+        check_readable(config, slice)?;
         let keys = KeyColumns::new(config, schema, rules)?;
         let scan = LogScan {
             storage,
@@ -124,7 +126,7 @@ impl SliceReader {
         while let Some(base) = &mut self.base {
             match base.next() {
                 Some(batch) => {
-                    let batch = batch.and_then(|b| self.schema.conform_with_meta(&b));
+                    let batch = batch.and_then(|b| adapt::adapt(&b, self.schema.with_meta()));
                     let merged = batch.and_then(|b| self.merge(b)).map_err(|e| e.context(&self.base_name))?;
                     if merged.num_rows() > 0 {
                         return Ok(Some(merged));
@@ -240,6 +242,20 @@ fn logs_of(snapshot: &Snapshot, slice: &FileSlice) -> Result<LogRecords> {
         keys_only: true,
     };
     LogRecords::load(&scan, &slice.log_files, &schema)
+}
+
+/// Refuses by name what is no Parquet file with all of its columns.
+fn check_readable(config: &TableConfig, slice: &FileSlice) -> Result<()> {
+    if config.base_format() != BaseFormat::Parquet {
+        return Err(Error::unsupported(format!("rows of {:?} files", config.base_format())));
+    }
+    if slice.base_instant.as_str() == InstantTime::METADATA_BOOTSTRAP && slice.base_file.is_some() {
+        return Err(Error::unsupported(format!(
+            "file group {} of a METADATA_ONLY bootstrap: its columns are in a file of the source",
+            slice.file_id
+        )));
+    }
+    Ok(())
 }
 
 fn internal(error: arrow::error::ArrowError) -> Error {

@@ -29,5 +29,6 @@ mod order;
 mod refresh;
 mod semantics;
 mod servers;
+mod slice;
 mod storage;
 mod view;

@@ -185,7 +185,8 @@ fn timestamp(from: Logical, to: TimeUnit) -> Option<Scale> {
         (TimestampMillis | LocalTimestampMillis, TimeUnit::Millisecond) => Scale::Same,
         (TimestampMicros | LocalTimestampMicros, TimeUnit::Microsecond) => Scale::Same,
         (TimestampMillis | LocalTimestampMillis, TimeUnit::Microsecond) => Scale::Times(1000),
-        (TimestampMicros | LocalTimestampMicros, TimeUnit::Millisecond) => Scale::Over(1000),
+        // Old releases wrote milliseconds under this name, and Hudi reads them so where the table has milliseconds.
+        (TimestampMicros | LocalTimestampMicros, TimeUnit::Millisecond) => Scale::Same,
         (TimestampMillis | LocalTimestampMillis, TimeUnit::Nanosecond) => Scale::Times(1_000_000),
         (TimestampMicros | LocalTimestampMicros, TimeUnit::Nanosecond) => Scale::Times(1000),
         _ => return Option::None,

@@ -156,7 +156,7 @@ impl LogRecords {
         let number = self.schema_number(&schema);
         let encoder = RowEncoder::new(self.table.with_meta(), &schema)?;
         for batch in super::base::batches(content, &self.table)? {
-            let batch = self.table.conform_with_meta(&batch?)?;
+            let batch = super::adapt::adapt(&batch?, self.table.with_meta())?;
             let encoded = encoder.rows(&batch)?;
             let mut bytes = Vec::new();
             let mut ends = Vec::with_capacity(batch.num_rows());

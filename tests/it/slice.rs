@@ -1,0 +1,4 @@
+//! File slices: merged reads against what other readers found, and logs written and read again.
+
+pub mod canonical;
+mod golden;
