@@ -9,7 +9,6 @@ pub mod log;
 pub mod merge;
 pub mod options;
 pub(crate) mod pool;
-pub mod ranges;
 pub mod read;
 pub mod sizing;
 

@@ -7,12 +7,13 @@
 
 mod block;
 mod order;
+mod ranges;
 mod target;
 
 pub use target::NewLog;
 
 use super::WrittenFile;
-use super::ranges::Ranges;
+
 use crate::error::{Error, Result};
 use crate::format::log::{BlockKind, DeleteContent, HeaderKey, write_block};
 use crate::record::{Keyed, MergeRules, TableSchema};
@@ -22,6 +23,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
 use block::Rows;
 use order::Orders;
+use ranges::Ranges;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
