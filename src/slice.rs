@@ -4,13 +4,20 @@
 //! `write`'s.
 
 pub mod base;
+mod encode;
+mod footer;
 pub mod keys;
 pub mod log;
 pub mod merge;
 pub mod options;
 pub(crate) mod pool;
 pub mod read;
+mod sink;
 pub mod sizing;
+mod statistics;
+
+#[cfg(test)]
+mod tests;
 
 use crate::format::commit::WriteStat;
 use crate::format::instant::InstantTime;

@@ -98,6 +98,22 @@ impl BloomFilter {
         }
     }
 
+    /// Makes the filter one that has every key, of all the rows that it may have: what adding very many keys comes to.
+    pub fn fill(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            let rows = u64::from(growth.max_entries).div_ceil(u64::from(growth.row_entries.max(1))).max(1);
+            growth.in_last_row = growth.row_entries;
+            growth.next_full = Some(0);
+            self.rows.resize_with((rows as usize).max(self.rows.len()), || Bits::new(self.shape));
+        }
+        self.rows.iter_mut().for_each(Bits::fill);
+    }
+
+    /// Keys that the filter was made for: with more, it tells less and less.
+    pub fn capacity(&self) -> Option<u64> {
+        self.growth.map(|g| u64::from(g.max_entries.max(g.row_entries)))
+    }
+
     /// False if the key was certainly not added.
     pub fn might_contain(&self, key: &str) -> bool {
         self.rows.iter().any(|row| row.contains(key.as_bytes()))

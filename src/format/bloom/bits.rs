@@ -86,6 +86,15 @@ impl Bits {
         }
     }
 
+    /// Sets every bit; those behind the last stay zero.
+    pub fn fill(&mut self) {
+        self.bytes.fill(0xff);
+        let rest = self.shape.bits % 8;
+        if let Some(last) = self.bytes.last_mut().filter(|_| rest != 0) {
+            *last = (1 << rest) - 1;
+        }
+    }
+
     pub fn contains(&self, key: &[u8]) -> bool {
         let is_set = |place: u32| self.bytes.get(place as usize / 8).is_some_and(|byte| byte & 1 << (place % 8) != 0);
         self.shape.places(key).all(is_set)
