@@ -11,10 +11,12 @@ mod config;
 mod content;
 mod history;
 mod load;
+mod update;
 pub mod write;
 
 pub use config::load_config;
 pub use content::Replacement;
+pub use update::update_config;
 pub use write::InstantWriter;
 
 use crate::error::Result;

@@ -41,6 +41,11 @@ impl InstantWriter {
         Ok(InstantWriter { storage, folder: timeline.folder().clone(), layout: config.layout(), zone: config.zone() })
     }
 
+    /// With times of another zone than the table's own properties say: a metadata table has that of its data table.
+    pub fn in_zone(self, zone: Zone) -> InstantWriter {
+        InstantWriter { zone, ..self }
+    }
+
     /// A time that is later than all on the timeline, requested or completed, and than all that this process made.
     pub fn new_time(&self, timeline: &Timeline) -> Result<InstantTime> {
         let completions = timeline.instants().iter().filter_map(|i| i.completion);

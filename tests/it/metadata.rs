@@ -5,3 +5,4 @@ mod golden;
 mod record_index;
 mod rules;
 mod scale;
+mod write;

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::format::avro::Schema;
 use crate::format::hfile::HFile;
 use crate::format::log::{BlockKind, HeaderKey, LogBlock, LogReader, delete_keys};
-use crate::format::source::{ByteSource, Part};
+use crate::format::source::Part;
 use crate::metadata::changes::{Selected, Source};
 use crate::metadata::placement::Placement;
 use crate::metadata::slice::Slice;

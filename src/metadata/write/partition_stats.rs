@@ -21,7 +21,7 @@ use crate::metadata::{COLUMN_STATS, PARTITION_STATS};
 use crate::storage::{Storage, TablePath};
 use crate::timeline::Timeline;
 use crate::view::{ListedFile, Lister, ViewContext, merged_slices};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// The ranges that are known of the files of one partition: by file, then by column.
 type Known = HashMap<String, HashMap<String, Stats>>;
@@ -32,7 +32,7 @@ pub(super) struct Sources<'a> {
     pub data: &'a Timeline,
     pub metadata: &'a Timeline,
     pub setup: &'a Setup,
-    /// All columns that may have ranges.
+    /// All columns that have ranges.
     pub columns: &'a [String],
 }
 
@@ -56,27 +56,47 @@ pub(super) fn partition_stats(
             .as_if_completed(instant);
         let reader = StatsReader::open(sources)?;
         for (path, changed) in touched {
-            let columns = columns_of(changed, sources.columns);
             let files = if changed.is_deleted { Vec::new() } else { read(sources, &lister, &context, path, changed)? };
-            let mut known = reader.known(path, &columns, files.iter().filter(|f| !changed.added.contains_key(*f)))?;
+            let mut known =
+                reader.known(path, sources.columns, files.iter().filter(|f| !changed.added.contains_key(*f)))?;
             add_new(&mut known, changed, sources.setup);
-            let keys = StatsKeys::new(path);
-            for column in &columns {
-                let stats = combine(path, column, &files, &known)
-                    .unwrap_or_else(|| Stats::deleted(identifier(path), column, sources.setup.stats));
-                let stats = Stats { is_tight: true, ..stats };
-                let value = encoder.stats(RecordType::PartitionStats, &stats);
-                rows.push((keys.of_partition(column), Some(value)));
-            }
+            put(path, sources.columns, &files, &known, sources.setup, encoder, &mut rows);
         }
     }
     Ok(PartitionRows { partition: PARTITION_STATS, rows: Rows::Encoded(rows) })
 }
 
-/// The columns that new files bring along, and all others that may have ranges.
-fn columns_of(changed: &PartitionChanges, columns: &[String]) -> Vec<String> {
-    let brought = changed.added.values().flat_map(|file| &file.columns).map(|range| range.column.clone());
-    brought.chain(columns.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect()
+/// The ranges of a partition, all of whose live files' ranges are in `changed`.
+pub(super) fn whole(
+    path: &str,
+    columns: &[String],
+    live: &[String],
+    changed: &PartitionChanges,
+    setup: &Setup,
+    encoder: Encoder,
+    rows: &mut Vec<Row>,
+) {
+    let mut known = Known::new();
+    add_new(&mut known, changed, setup);
+    put(path, columns, live, &known, setup, encoder, rows);
+}
+
+fn put(
+    path: &str,
+    columns: &[String],
+    files: &[String],
+    known: &Known,
+    setup: &Setup,
+    encoder: Encoder,
+    rows: &mut Vec<Row>,
+) {
+    let keys = StatsKeys::new(path);
+    for column in columns {
+        let stats = combine(path, column, files, known);
+        let stats = stats.unwrap_or_else(|| Stats::deleted(identifier(path), column, setup.stats));
+        let value = encoder.stats(RecordType::PartitionStats, &Stats { is_tight: true, ..stats });
+        rows.push((keys.of_partition(column), Some(value)));
+    }
 }
 
 /// The files that a snapshot of the partition reads once the instant has completed.

@@ -3,7 +3,7 @@
 //! Listings and statistics are encoded at once. A commit may bring a place for each row of the table, so those are kept as
 //! pairs of a borrowed key and a number, and encoded when their file is written.
 
-use super::changes::{Changes, PartitionChanges};
+use super::changes::{Changes, KeysOfGroup, PartitionChanges};
 use super::keys::{StatsKeys, identifier};
 use super::record::{Encoder, RecordType};
 use super::setup::Setup;
@@ -76,7 +76,7 @@ fn is_listed(changed: &PartitionChanges) -> bool {
     !changed.added.is_empty() || (changed.deleted.is_empty() && changed.replaced.is_empty())
 }
 
-/// Ranges of the columns of new files, and the deletion of those of files that are gone. `columns` are all that may have any.
+/// Ranges of the columns of new files, and the deletion of those of files that are gone. `columns` are all that have any.
 pub(super) fn column_stats(
     changes: &Changes,
     setup: &Setup,
@@ -91,7 +91,8 @@ pub(super) fn column_stats(
             rows.push((keys.of_file(&stats.column, &stats.file), Some(value)));
         };
         for (file, added) in &changed.added {
-            added.columns.iter().filter_map(|range| Stats::of_file(file, range, setup.stats)).for_each(|s| put(&s));
+            let indexed = added.columns.iter().filter(|range| columns.contains(&range.column));
+            indexed.filter_map(|range| Stats::of_file(file, range, setup.stats)).for_each(|s| put(&s));
         }
         for file in &changed.deleted {
             columns.iter().for_each(|column| put(&Stats::deleted(file, column, setup.stats)));
@@ -105,12 +106,19 @@ pub(super) fn record_index<'a>(changes: &'a Changes, instant: InstantTime, zone:
     let mut placed = Placed::default();
     placed.keys.extend(changes.removed.iter().map(|key| (key.as_str(), REMOVED)));
     for group in &changes.placed {
-        let at = group.instant.unwrap_or(instant);
-        let ms = at.epoch_ms(zone).ok_or_else(|| Error::invalid(format!("{at} is no moment in time")))?;
-        let number = u32::try_from(placed.placements.len()).ok().filter(|n| *n != REMOVED);
-        let number = number.ok_or_else(|| Error::unsupported("more file groups than a record index can name"))?;
-        placed.placements.push(Placement::new(&group.partition, &group.file_id, ms));
-        placed.keys.extend(group.keys.iter().map(|key| (key.as_str(), number)));
+        placed.add(group, group.instant.unwrap_or(instant), zone)?;
     }
     Ok(PartitionRows { partition: RECORD_INDEX, rows: Rows::Placed(placed) })
+}
+
+impl<'a> Placed<'a> {
+    /// Adds the keys of a file group, which came there at an instant.
+    pub fn add(&mut self, group: &'a KeysOfGroup, at: InstantTime, zone: Zone) -> Result<()> {
+        let ms = at.epoch_ms(zone).ok_or_else(|| Error::invalid(format!("{at} is no moment in time")))?;
+        let number = u32::try_from(self.placements.len()).ok().filter(|n| *n != REMOVED);
+        let number = number.ok_or_else(|| Error::unsupported("more file groups than a record index can name"))?;
+        self.placements.push(Placement::new(&group.partition, &group.file_id, ms));
+        self.keys.extend(group.keys.iter().map(|key| (key.as_str(), number)));
+        Ok(())
+    }
 }

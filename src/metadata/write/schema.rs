@@ -35,7 +35,18 @@ impl RecordFormat {
     /// The schema as it is written to files.
     pub fn text(self) -> &'static str {
         static TEXTS: OnceLock<[String; 3]> = OnceLock::new();
-        let [v6, v8, v9] = TEXTS.get_or_init(|| RecordFormat::ALL.map(text));
+        let [v6, v8, v9] = TEXTS.get_or_init(|| RecordFormat::ALL.map(|f| text(f, true)));
+        match self {
+            RecordFormat::V6 => v6,
+            RecordFormat::V8 => v8,
+            RecordFormat::V9 => v9,
+        }
+    }
+
+    /// The schema as it stands in the metadata of commits: without meta columns.
+    pub fn commit_text(self) -> &'static str {
+        static TEXTS: OnceLock<[String; 3]> = OnceLock::new();
+        let [v6, v8, v9] = TEXTS.get_or_init(|| RecordFormat::ALL.map(|f| text(f, false)));
         match self {
             RecordFormat::V6 => v6,
             RecordFormat::V8 => v8,
@@ -61,10 +72,10 @@ impl RecordFormat {
 
 const STRING: &str = r#"{"type":"string","avro.java.string":"String"}"#;
 
-fn text(format: RecordFormat) -> String {
+fn text(format: RecordFormat, with_meta: bool) -> String {
     let meta = ["commit_time", "commit_seqno", "record_key", "partition_path", "file_name"]
         .map(|name| optional(&format!("_hoodie_{name}"), "\"string\""));
-    let mut fields: Vec<String> = meta.into();
+    let mut fields: Vec<String> = if with_meta { meta.into() } else { Vec::new() };
     fields.push(field("key", STRING));
     fields.push(field("type", "\"int\""));
     fields.push(field("filesystemMetadata", &format!(r#"["null",{}]"#, files())));

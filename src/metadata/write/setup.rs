@@ -1,12 +1,14 @@
 //! [`Setup`]: what a table's metadata table keeps, and whether this build can keep it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index_defs::IndexDefinitions;
+use crate::format::avro::Schema;
+use crate::format::index_defs::{IndexDefinition, IndexDefinitions};
 use crate::format::properties::TableConfig;
 use crate::metadata::stats::StatsVersion;
 use crate::metadata::write::schema::RecordFormat;
 use crate::metadata::{COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX};
 use crate::storage::{Storage, TablePath};
+use crate::timeline::Timeline;
 use std::collections::BTreeSet;
 
 /// Where the definitions of indexes lie, if the properties do not say.
@@ -97,4 +99,29 @@ pub(super) fn refuse(partitions: &[&str]) -> Error {
         partitions.join(", ")
     ))
     .with_hint("write with Hudi, or drop them: --drop-unsupported-index")
+}
+
+/// The top-level columns of the table, by the schema of its newest commit that states one.
+pub(super) fn table_columns(storage: &dyn Storage, data: &Timeline) -> Result<Vec<String>> {
+    for write in data.writes().rev() {
+        if let Some(schema) = data.commit_metadata(storage, write)?.schema() {
+            return Ok(Schema::parse(schema)?.field_names().map(str::to_owned).collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Puts columns into the definition of the column statistics.
+pub(super) fn name_columns(
+    storage: &dyn Storage,
+    config: &TableConfig,
+    setup: &Setup,
+    columns: Vec<String>,
+) -> Result<()> {
+    let mut definitions = setup.definitions.clone();
+    let Some(definition) = definitions.get(COLUMN_STATS) else { return Ok(()) };
+    definitions.put(IndexDefinition { source_fields: columns, ..definition.clone() });
+    let path = definitions_path(config)?;
+    storage.put(&path, definitions.encode()?.into()).map_err(|e| e.context(path))?;
+    Ok(())
 }

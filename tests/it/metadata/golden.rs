@@ -23,7 +23,7 @@ pub fn open(base: &Path) -> (Arc<dyn Storage>, Timeline) {
 }
 
 /// The golden tables and fixture tables whose metadata table lists files.
-fn tables_with_metadata() -> impl Iterator<Item = (String, Unpacked)> {
+pub fn tables_with_metadata() -> impl Iterator<Item = (String, Unpacked)> {
     golden_with_metadata().into_iter().map(|name| (name.clone(), golden(&name))).chain(fixtures_with_metadata())
 }
 
