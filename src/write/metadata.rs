@@ -63,7 +63,7 @@ pub(super) fn bootstrap(session: &Session, snapshot: &Arc<Snapshot>, kinds: &Met
     let critical = session.critical()?;
     let files = TableFiles(snapshot.clone());
     let options = options(session.options())?;
-    MetadataWriter::bootstrap(session.storage(), critical.timeline(), kinds, None, &files, &options)
+    MetadataWriter::bootstrap(session.storage(), critical.timeline(), kinds, None, &files, &options).map(drop)
 }
 
 /// What the data files of a snapshot tell: for indexes that are built over what is there.
