@@ -13,7 +13,7 @@ mod rows;
 mod transactions;
 mod turns;
 
-use super::service::{Entry, Service};
+use super::service::{Entry, Renewal, Service};
 use crate::control::body::RecordBody;
 use crate::control::job::{Job, Outcome};
 use crate::control::problem::{Failure, Problem};
@@ -119,6 +119,8 @@ impl Writing {
             ticket.wait();
             let result = catch_unwind(AssertUnwindSafe(|| {
                 writing.refuse_if_ending()?;
+                // Services after a commit remove files: what readers hold at this moment must be known to them.
+                writing.0.service.renew_lease(&entry, Renewal::Now);
                 work(&running)
             }));
             let result = result.unwrap_or_else(|_| Err(mistake(&entry)));

@@ -3,6 +3,7 @@
 mod lease;
 mod life;
 mod run;
+mod write;
 
 use crate::common::{golden, golden_answer, has_golden};
 use run::{Finished, can_mount, hudifs};
@@ -226,11 +227,17 @@ fn manual_pages_and_completions_cover_every_subcommand() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(hudifs(&["man", dir.path().to_str().unwrap()]).code, Some(0));
     let bash = hudifs(&["completions", "bash"]).out;
-    for command in ["mount", "umount", "status", "timeline", "files", "refresh", "doctor", "completions", "man"] {
+    let written = ["create", "upsert", "insert", "bulk-insert", "delete", "delete-partition", "insert-overwrite"];
+    let kept = ["insert-overwrite-table", "clean", "compact", "archive", "rollback", "metadata"];
+    let read = ["mount", "umount", "status", "timeline", "files", "refresh", "doctor", "completions", "man"];
+    for command in read.into_iter().chain(written).chain(kept) {
         let page = std::fs::read_to_string(dir.path().join(format!("hudifs-{command}.1"))).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{command}");
         assert!(
-            bash.contains(&format!("hudifs__{command}")) || bash.contains(&format!("hudifs__subcmd__{command}")),
+            ["hudifs__", "hudifs__subcmd__"]
+                .iter()
+                .any(|p| bash.contains(&format!("{p}{}", command.replace('-', "__"))))
+                || bash.contains(command),
             "{command}"
         );
     }

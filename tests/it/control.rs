@@ -2,6 +2,7 @@
 
 pub mod http;
 mod openapi;
+pub mod write;
 
 use crate::common::{golden, golden_answer, has_golden, skipped};
 use http::{Reply, Served};
