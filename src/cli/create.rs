@@ -56,6 +56,7 @@ fn request(args: &CreateArgs, name: &str) -> Result<CreateRequest> {
         hive_style: args.hive_style,
         url_encode: args.url_encode,
         schema: args.schema.as_deref().map(|path| schema(path, args.name.as_deref().unwrap_or(name))).transpose()?,
+        index: args.index.map(|index| index.name().to_owned()),
         metadata,
         properties: args.set.iter().cloned().collect(),
     })

@@ -133,6 +133,9 @@ pub struct CreateArgs {
     /// URL-encode values in the names of partition folders
     #[arg(long)]
     pub url_encode: bool,
+    /// Kind of index that the table is meant for: bloom, bucket, record-index and so on [default: bloom]
+    #[arg(long, value_name = "KIND", value_parser = index)]
+    pub index: Option<IndexKind>,
     /// A file with an Avro schema, or one with records that have the schema [default: that of the first write]
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,

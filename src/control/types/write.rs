@@ -38,6 +38,9 @@ pub struct CreateRequest {
     /// Values are URL-encoded in the names of partition folders.
     #[serde(default)]
     pub url_encode: bool,
+    /// The kind of index that the table is meant for, such as `BUCKET`; what it must keep goes into the properties.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
     /// Columns as an Avro schema; left out, those of the first write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<serde_json::Value>,

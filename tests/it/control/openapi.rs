@@ -235,6 +235,7 @@ fn full_writes() -> Vec<(&'static str, Value)> {
         key_generator: text(),
         hive_style: true,
         url_encode: true,
+        index: Some("BUCKET".into()),
         schema: Some(json!({"type": "record"})),
         metadata: Some(vec!["files".into()]),
         properties: settings.clone(),

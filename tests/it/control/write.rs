@@ -702,7 +702,6 @@ fn a_table_is_created_in_a_warehouse_and_written_to_at_once() {
         (json!({"name": "db"}), "name"),
         (json!({"name": "t", "table_type": "HUGE"}), "table_type"),
         (json!({"name": "t", "table_version": 7}), "table_version"),
-        (json!({"name": "t", "record_key": ["a b"]}), ""),
         (json!({"name": "t", "key_generator": "random"}), ""),
         (json!({"name": "t", "schema": {"type": "record"}}), ""),
         (json!({"name": "t", "metadata": ["everything"]}), "metadata"),
