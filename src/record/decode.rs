@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
 
 /// How rows are written in a body.
@@ -24,14 +25,22 @@ pub enum BodyFormat {
 }
 
 impl BodyFormat {
+    /// Every format.
+    pub const ALL: [BodyFormat; 4] =
+        [BodyFormat::ArrowStream, BodyFormat::Parquet, BodyFormat::NdJson, BodyFormat::Csv];
+
     /// By the media type of a request; parameters are passed over. `Unsupported` names those that are known.
-    pub fn of_media_type(_media_type: &str) -> Result<BodyFormat> {
-        Err(Error::internal("not written yet"))
+    pub fn of_media_type(media_type: &str) -> Result<BodyFormat> {
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        BodyFormat::ALL.into_iter().find(|f| essence.eq_ignore_ascii_case(f.media_type())).ok_or_else(|| {
+            let known = BodyFormat::ALL.map(BodyFormat::media_type).join(", ");
+            Error::unsupported(format!("records of the type {media_type:?}")).with_hint(format!("known are {known}"))
+        })
     }
 
     /// By a file's extension, as of `trips.csv`; `None` for what is not known.
-    pub fn of_file_name(_name: &str) -> Option<BodyFormat> {
-        None
+    pub fn of_file_name(name: &str) -> Option<BodyFormat> {
+        Path::new(name).extension()?.to_str()?.parse().ok()
     }
 
     /// The media type.
@@ -48,8 +57,18 @@ impl BodyFormat {
 impl FromStr for BodyFormat {
     type Err = Error;
 
-    fn from_str(_text: &str) -> Result<Self> {
-        Err(Error::internal("not written yet"))
+    /// By its name, or by a usual extension.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "arrow" | "arrows" | "arrow-stream" | "ipc" => BodyFormat::ArrowStream,
+            "parquet" | "pq" => BodyFormat::Parquet,
+            "ndjson" | "jsonl" | "json" => BodyFormat::NdJson,
+            "csv" => BodyFormat::Csv,
+            _ => {
+                return Err(Error::invalid(format!("{text:?} is no format of records"))
+                    .with_hint("the formats are arrow (an IPC stream), parquet, ndjson and csv"));
+            }
+        })
     }
 }
 
