@@ -8,6 +8,7 @@
 mod assign;
 mod bulk;
 mod columns;
+mod compact;
 pub mod conflict;
 pub mod create;
 mod engine;

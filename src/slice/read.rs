@@ -73,7 +73,18 @@ pub struct SliceReader {
     logs: LogRecords,
     /// Rows that only logs have, once the base file is through.
     inserts: Option<std::vec::IntoIter<records::Entry>>,
-    updated: u64,
+    merged: MergeCounts,
+}
+
+/// What merging did to the rows of a slice, of the batches given so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeCounts {
+    /// Rows of the base file that a log replaced.
+    pub updated: u64,
+    /// Rows of the base file that a log deleted.
+    pub deleted: u64,
+    /// Rows that only logs have.
+    pub inserted: u64,
 }
 
 impl SliceReader {
@@ -109,7 +120,15 @@ impl SliceReader {
             }
             None => None,
         };
-        Ok(SliceReader { schema: schema.clone(), keys, base, base_name, logs, inserts: None, updated: 0 })
+        Ok(SliceReader {
+            schema: schema.clone(),
+            keys,
+            base,
+            base_name,
+            logs,
+            inserts: None,
+            merged: MergeCounts::default(),
+        })
     }
 
     /// What was read of the logs.
@@ -117,9 +136,9 @@ impl SliceReader {
         self.logs.counts
     }
 
-    /// Rows of the base file that a log replaced or deleted, of the batches given so far.
-    pub fn updated(&self) -> u64 {
-        self.updated
+    /// What merging did, of the batches given so far.
+    pub fn merged(&self) -> MergeCounts {
+        self.merged
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -166,7 +185,8 @@ impl SliceReader {
                 continue;
             }
             touched = true;
-            self.updated += 1;
+            let count = if entry.change.delete { &mut self.merged.deleted } else { &mut self.merged.updated };
+            *count += 1;
             picks.push(if entry.change.delete { None } else { Some(self.logs.decode(&entry)?) });
         }
         if touched { self.picked(batch, picks) } else { Ok(batch) }
@@ -201,6 +221,7 @@ impl SliceReader {
         if picks.is_empty() {
             return Ok(None);
         }
+        self.merged.inserted += picks.len() as u64;
         let batches = self.logs.decoded()?;
         let batches: Vec<&RecordBatch> = batches.iter().collect();
         interleave_record_batch(&batches, &picks).map(Some).map_err(internal)

@@ -1,5 +1,6 @@
 //! [`Writer`]: a table opened for writing.
 
+use super::compact::Compactor;
 use super::create::{self, TableSpec};
 use super::engine::Engine;
 use super::metadata;
@@ -92,7 +93,8 @@ impl Writer {
 
     /// Finishes pending compactions, then schedules and runs one, whether or not it is its turn.
     pub fn compact(&self) -> Result<Vec<ServiceReport>> {
-        Err(Error::internal("compact is not written yet"))
+        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        Compactor { session: &self.session, table: &self.table }.run(true)
     }
 
     /// Rolls back failed writes; with an instant, that one, which must be pending.
