@@ -32,3 +32,4 @@ mod servers;
 mod slice;
 mod storage;
 mod view;
+mod write;
