@@ -8,6 +8,7 @@ use super::ino::{Number, Seed};
 use super::part::Part;
 use super::state::{Table, ViewState};
 use crate::storage::TablePath;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::AtomicU64;
@@ -103,8 +104,8 @@ pub struct KnownFile {
 #[derive(Default)]
 pub struct Nodes {
     files: HashMap<u64, FileNode, BuildHasherDefault<Spread>>,
-    places: HashMap<u64, PlaceNode>,
-    parts: HashMap<u32, (Arc<Part>, u32)>,
+    places: HashMap<u64, PlaceNode, BuildHasherDefault<Spread>>,
+    parts: HashMap<u32, (Arc<Part>, u32), BuildHasherDefault<Spread>>,
     /// Things whose own number another thing had.
     moved: HashMap<(u64, u32), u64>,
 }
@@ -125,15 +126,19 @@ impl Nodes {
     /// Counts one lookup of a file, and returns its inode number.
     pub fn claim_file(&mut self, number: Number, part: &Arc<Part>, index: u32) -> u64 {
         let ino = self.settle(number);
-        if let Some(node) = self.files.get_mut(&ino) {
-            node.lookups = node.lookups.saturating_add(1);
-            if node.part == part.id {
-                node.index = index;
+        match self.files.entry(ino) {
+            Entry::Occupied(mut node) => {
+                let node = node.get_mut();
+                node.lookups = node.lookups.saturating_add(1);
+                if node.part == part.id {
+                    node.index = index;
+                }
             }
-            return ino;
+            Entry::Vacant(vacant) => {
+                vacant.insert(FileNode { part: part.id, index, check: number.check, lookups: 1 });
+                self.parts.entry(part.id).or_insert_with(|| (part.clone(), 0)).1 += 1;
+            }
         }
-        self.files.insert(ino, FileNode { part: part.id, index, check: number.check, lookups: 1 });
-        self.parts.entry(part.id).or_insert_with(|| (part.clone(), 0)).1 += 1;
         ino
     }
 
@@ -244,7 +249,7 @@ impl Nodes {
     }
 }
 
-/// Inode numbers are hashes already; their top bit is always clear, which the map's tags should not inherit.
+/// Inode numbers are hashes already; their top bit is always clear, which the map's tags should not inherit. Parts are counted.
 #[derive(Default)]
 pub struct Spread(u64);
 
@@ -256,6 +261,9 @@ impl Hasher for Spread {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
+    }
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(u64::from(n));
     }
     fn write_u64(&mut self, n: u64) {
         self.0 = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);

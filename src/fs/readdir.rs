@@ -101,6 +101,8 @@ impl TableFs {
         }
         let Some(files) = files else { return Ok(()) };
         let mut nodes = lock(&self.nodes);
+        // Neighbours mostly come from one commit.
+        let mut newest = (None, 0);
         let first = u32::try_from(start.saturating_sub(2 + dirs)).map_err(|_| Fault::STALE)?;
         for file in (first..files.view.len() as u32).filter_map(|i| files.view.get(i)).filter(|f| f.is_listed()) {
             // A file called like a directory beside it cannot be reached.
@@ -117,7 +119,10 @@ impl TableFs {
                 continue;
             }
             let ino = nodes.claim_file(number, part, file.index());
-            let mtime_ms = stamp(&*generation.view, Some(file.instant()));
+            if newest.0 != Some(file.instant()) {
+                newest = (Some(file.instant()), stamp(&*generation.view, Some(file.instant())));
+            }
+            let mtime_ms = newest.1;
             let (size, mode) = (file.size().unwrap_or(0), self.options.file_mode);
             // A listed file's size is known; if it is not, the kernel asks again.
             let cacheable = file.size().is_some();

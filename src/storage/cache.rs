@@ -107,9 +107,18 @@ pub(super) struct BlockCache {
 struct State {
     body: Lru,
     tail: Lru,
-    pending: HashMap<BlockKey, Vec<(Arc<Gather>, usize)>>,
+    pending: HashMap<BlockKey, Vec<Waiter>>,
     /// Places opened lately.
     known: LruCache<String, ()>,
+}
+
+/// Somebody who waits for a block.
+#[derive(Debug)]
+struct Waiter {
+    gather: Arc<Gather>,
+    position: usize,
+    /// The block is not needed again once it has been handed over.
+    last: bool,
 }
 
 #[derive(Debug)]
@@ -164,7 +173,7 @@ impl BlockCache {
     /// The largest window that one reader may have, so that what is read ahead is not pushed out before it is read.
     pub(super) fn window_max(&self, wanted: u64) -> u64 {
         let streams = u64::try_from(self.streaming.load(Ordering::Relaxed)).unwrap_or(u64::MAX).max(1);
-        wanted.min(self.body_max / 2 / streams)
+        wanted.min(self.body_max / 4 * 3 / streams)
     }
 
     /// True if the memory suffices to keep an object's end for its reader.
@@ -184,10 +193,12 @@ impl BlockCache {
 
     /// Asks for blocks: those at hand go to `gather` at once, those on their way later. Returns those that nobody
     /// fetches yet, which are the caller's to fetch now, by a [`Fetch`] each. Without `gather` only the latter.
+    /// Blocks in `passed` go first when room is needed: a sequential reader has then got all of them.
     pub(super) fn request(
         self: &Arc<Self>,
         version: &Arc<Version>,
         blocks: Range<u64>,
+        passed: Range<u64>,
         gather: Option<&Arc<Gather>>,
     ) -> Vec<Fetch> {
         let mut ready = Vec::new();
@@ -196,12 +207,13 @@ impl BlockCache {
         let mut state = self.lock();
         for (position, index) in blocks.enumerate() {
             let key = BlockKey { version: version.clone(), index };
-            if let Some(block) = state.get(&key) {
+            let last = passed.contains(&index);
+            if let Some(block) = state.get(&key, last) {
                 hits += 1;
                 ready.push((position, block));
                 continue;
             }
-            let waiter = gather.map(|g| (g.clone(), position));
+            let waiter = gather.map(|gather| Waiter { gather: gather.clone(), position, last });
             match state.pending.entry(key) {
                 Entry::Occupied(mut pending) => pending.get_mut().extend(waiter),
                 Entry::Vacant(vacant) => {
@@ -232,27 +244,40 @@ impl BlockCache {
     fn complete(&self, key: BlockKey, result: Result<Bytes>) {
         let mut state = self.lock();
         let waiters = state.pending.remove(&key).unwrap_or_default();
+        let last = !waiters.is_empty() && waiters.iter().all(|w| w.last);
         if let Ok(block) = &result {
             let tail = key.version.block(key.index).end > key.version.tail();
             match tail {
                 true => CACHE_EVICTIONS.add(Cache::Footer, state.tail.put(key, block.clone(), self.tail_max)),
-                false => CACHE_EVICTIONS.add(Cache::BlockMemory, state.body.put(key, block.clone(), self.body_max)),
+                false => {
+                    let passed = last.then(|| key.clone());
+                    CACHE_EVICTIONS.add(Cache::BlockMemory, state.body.put(key, block.clone(), self.body_max));
+                    if let Some(passed) = passed {
+                        state.body.blocks.demote(&passed);
+                    }
+                }
             }
             self.stats.memory_bytes.store(state.tail.bytes + state.body.bytes, Ordering::Relaxed);
             CACHE_BYTES.set(Cache::BlockMemory, i64::try_from(state.body.bytes).unwrap_or(i64::MAX));
             CACHE_BYTES.set(Cache::Footer, i64::try_from(state.tail.bytes).unwrap_or(i64::MAX));
         }
         drop(state);
-        for (gather, position) in waiters {
+        for Waiter { gather, position, .. } in waiters {
             gather.fill(position, result.as_ref().map(Bytes::clone).map_err(Error::duplicate));
         }
     }
 }
 
 impl State {
-    fn get(&mut self, key: &BlockKey) -> Option<Bytes> {
-        let list = if key.version.block(key.index).end > key.version.tail() { &mut self.tail } else { &mut self.body };
-        list.blocks.get(key).cloned()
+    /// A block that is at hand; with `last` it goes first when room is needed.
+    fn get(&mut self, key: &BlockKey, last: bool) -> Option<Bytes> {
+        let is_tail = key.version.block(key.index).end > key.version.tail();
+        let list = if is_tail { &mut self.tail } else { &mut self.body };
+        let block = list.blocks.get(key).cloned()?;
+        if last && !is_tail {
+            list.blocks.demote(key);
+        }
+        Some(block)
     }
 }
 

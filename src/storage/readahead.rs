@@ -1,13 +1,18 @@
 //! When to read ahead, and how far. Pure: it sees reads and answers with ranges.
 //!
 //! A reader's file may carry several sequential streams at once (threads on different column chunks), so a few are told
-//! apart. A stream's window is as large as what it has read in sequence so far, within bounds: reading ahead at most
-//! doubles what is fetched, and a reader that jumps about never causes any.
+//! apart. A stream's window is as large as what it has read in sequence so far, within bounds: who reads a column chunk causes at
+//! most as much again. Beyond the size of a chunk a reader is taken to want the whole file, and the window grows faster. A reader
+//! that jumps about never causes any.
 
 use std::ops::Range;
 
 /// Streams told apart within one open object.
 const STREAMS: usize = 8;
+/// Who has read so much in sequence reads more than a column chunk, bytes.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// The window is then so many times what was read.
+const GROWTH: u64 = 4;
 /// Reads of one stream may arrive this much out of order: the kernel sends its own read-ahead from several threads.
 const DISORDER_BYTES: u64 = 1 << 20;
 
@@ -90,7 +95,8 @@ impl Stream {
     }
 
     fn window(&self, bounds: Bounds) -> u64 {
-        if self.run == 0 { 0 } else { self.run.clamp(bounds.min, bounds.max.max(bounds.min)) }
+        let wanted = if self.run < CHUNK_BYTES { self.run } else { self.run.saturating_mul(GROWTH) };
+        if self.run == 0 { 0 } else { wanted.clamp(bounds.min, bounds.max.max(bounds.min)) }
     }
 
     /// What to ask for now: whole parts where the window is large, so that several requests are in flight.
@@ -124,7 +130,8 @@ mod tests {
             let advice = state.on_read(at, MIB, size, BOUNDS);
             if !advice.ahead.is_empty() {
                 assert!(advice.ahead.start == covered.max(at + MIB), "{advice:?} after {covered}");
-                assert!(advice.ahead.end - (at + MIB) <= at.clamp(128 * KIB, BOUNDS.max), "{advice:?} at {at}");
+                let most = (if at < CHUNK_BYTES { at } else { GROWTH * at }).clamp(128 * KIB, BOUNDS.max);
+                assert!(advice.ahead.end - (at + MIB) <= most, "{advice:?} at {at}");
                 covered = advice.ahead.end;
             }
             assert!(covered.max(at + MIB) <= size);

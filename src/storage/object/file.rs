@@ -94,7 +94,7 @@ impl ObjectFile {
         drop(turn);
         let file = Self::new(client, cache, path, meta, options);
         let version = &file.source.version;
-        for fetch in file.cache.request(version, tail.start / BLOCK_BYTES..size.div_ceil(BLOCK_BYTES), None) {
+        for fetch in file.cache.request(version, tail.start / BLOCK_BYTES..size.div_ceil(BLOCK_BYTES), 0..0, None) {
             let block = version.block(fetch.index());
             let at = |offset: u64| usize::try_from(offset - tail.start).unwrap_or(usize::MAX).min(bytes.len());
             // Copied, so that each block keeps no more memory than its own.
@@ -121,8 +121,8 @@ impl ObjectFile {
         }
     }
 
-    /// What to fetch besides the blocks of this read, as blocks.
-    fn ahead(&self, offset: u64, len: u32) -> Range<u64> {
+    /// What to fetch besides the blocks of this read, as blocks; and whether the read goes on where an earlier one ended.
+    fn ahead(&self, offset: u64, len: u32) -> (Range<u64>, bool) {
         let size = self.source.version.size;
         let max = self.cache.window_max(self.read_ahead_max);
         let bounds = Bounds { min: self.read_ahead_min.min(max), max, part: PART_BYTES };
@@ -133,13 +133,14 @@ impl ObjectFile {
         }
         drop(readers);
         let tail = self.source.version.tail();
-        if !advice.ahead.is_empty() {
+        let ahead = if !advice.ahead.is_empty() {
             advice.ahead.start / BLOCK_BYTES..advice.ahead.end.div_ceil(BLOCK_BYTES)
         } else if !advice.sequential && offset >= tail && max >= TAIL_BYTES {
             tail / BLOCK_BYTES..size.div_ceil(BLOCK_BYTES)
         } else {
             0..0
-        }
+        };
+        (ahead, advice.sequential)
     }
 }
 
@@ -155,16 +156,19 @@ impl RandomRead for ObjectFile {
         if len == 0 {
             return done(Ok(Bytes::new()));
         }
-        let ahead = self.ahead(offset, len);
-        let blocks = offset / BLOCK_BYTES..(offset + u64::from(len)).div_ceil(BLOCK_BYTES);
+        let (ahead, sequential) = self.ahead(offset, len);
+        let end = offset + u64::from(len);
+        let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        // The kernel keeps what a sequential reader was given; what it has only in part it asks for again.
+        let passed = if sequential { offset.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES } else { 0..0 };
         let count = usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
         let gather = Arc::new(Gather::new(offset, len, count, done));
-        let wanted = self.cache.request(version, blocks.clone(), Some(&gather));
+        let wanted = self.cache.request(version, blocks, passed, Some(&gather));
         drop(gather);
         // What the disk has is taken on this thread: it is as near as a local file.
         let mut missing: Vec<(Urgency, Fetch)> =
             wanted.into_iter().filter_map(Fetch::look_on_disk).map(|f| (Urgency::Demand, f)).collect();
-        let more = self.cache.request(version, ahead, None);
+        let more = self.cache.request(version, ahead, 0..0, None);
         missing.extend(more.into_iter().map(|f| (Urgency::Ahead, f)));
         if missing.is_empty() {
             return;

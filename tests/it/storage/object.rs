@@ -194,7 +194,7 @@ fn a_scan_fetches_every_byte_once() {
 }
 
 #[test]
-fn a_reader_that_stops_has_caused_at_most_as_much_again() {
+fn a_reader_that_stops_has_caused_as_much_again_and_a_few_times_more_beyond_a_chunk() {
     let Some(bucket) = bucket() else { return };
     let bytes = pattern(3, (40 * MIB) as usize);
     bucket.put("f", &bytes);
@@ -206,7 +206,8 @@ fn a_reader_that_stops_has_caused_at_most_as_much_again() {
         }
         settle(&store);
         let fetched = count(&store, "bytes");
-        assert!(fetched <= 2 * stop + BLOCK, "{fetched} bytes for {stop}");
+        let most = if stop < 4 * MIB { 2 * stop } else { 5 * stop };
+        assert!(fetched <= most + BLOCK, "{fetched} bytes for {stop}");
     }
 }
 
