@@ -69,6 +69,8 @@ pub(super) struct ValidInstants<'a> {
     delta_commits: HashSet<InstantTime>,
     /// The newest instant of the data table, in whatever state.
     newest: Option<InstantTime>,
+    /// Instants beyond the newest count too.
+    ahead: bool,
 }
 
 impl<'a> ValidInstants<'a> {
@@ -82,7 +84,14 @@ impl<'a> ValidInstants<'a> {
             pending: data.pending().map(|i| i.requested).collect(),
             delta_commits: committed.metadata.completed().filter(of_action).map(|i| i.requested).collect(),
             newest: data.instants().last().map(|i| i.requested),
+            ahead: false,
         }
+    }
+
+    /// What the metadata table keeps for good, for its compaction under the table's lock: all that it committed itself, but for
+    /// what is still pending on the data table.
+    pub fn committed(data: &'a Timeline, committed: &'a Committed<'a>) -> Self {
+        ValidInstants { ahead: true, ..Self::new(data, committed) }
     }
 
     /// True if the records of a log block of that instant count.
@@ -100,7 +109,7 @@ impl<'a> ValidInstants<'a> {
     }
 
     fn is_known(&self, time: &InstantTime) -> bool {
-        if is_bootstrap(time) {
+        if self.ahead || is_bootstrap(time) {
             return true;
         }
         let text = time.as_str();

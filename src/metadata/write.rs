@@ -11,6 +11,7 @@
 mod base_file;
 mod bootstrap;
 mod changes;
+mod compact;
 mod delta;
 mod drop;
 mod inventory;
@@ -46,6 +47,8 @@ use target::Target;
 const COLUMNS_MAX: usize = 32;
 /// What a rollback of the metadata table appends to the time of the data table's, up to table version 6.
 const ROLLBACK_SUFFIX: &str = "006";
+/// What a compaction of the metadata table appends to the time of the newest delta commit, up to table version 6.
+const COMPACTION_SUFFIX: &str = "001";
 
 /// How the metadata table is written.
 #[derive(Clone, Debug)]
@@ -195,13 +198,25 @@ impl MetadataWriter {
         }
     }
 
+    /// Compacts, if it is time and the data table's pending instants allow it, and carries out what a crash left to be done.
+    /// Call it under the table's lock, before an instant's changes are put in or after it completed. Cleaning and archival are
+    /// the services that every table has.
+    pub fn maintain(&self) -> Result<Option<InstantTime>> {
+        let done = compact::maintain(&self.target()?, self.options.compact_after.max(1));
+        done.map_err(|e| e.context("metadata table"))
+    }
+
     fn target(&self) -> Result<Target<'_>> {
         Target::new(&self.storage, &self.data, &self.setup, self.options.threads)
     }
 
     /// The metadata table's timeline, after whatever it had of the instant was rolled back.
     fn without_leftover(&self, target: &Target<'_>, instant: InstantTime) -> Result<Timeline> {
-        let timeline = target.timeline()?;
+        // Up to version 6 the next log file is named after a compaction that is pending, which must not stay so.
+        let timeline = match self.setup.format {
+            RecordFormat::V6 => compact::finish_pending(target)?.0,
+            RecordFormat::V8 | RecordFormat::V9 => target.timeline()?,
+        };
         let Some(found) = delta_commit(&timeline, instant) else { return Ok(timeline) };
         undo::roll_back(target, &timeline, &found, target.new_time(&timeline)?)?;
         timeline.reload(&*self.storage)

@@ -3,7 +3,7 @@
 use super::schema::RecordFormat;
 use super::setup::Setup;
 use crate::error::{Error, Result};
-use crate::format::instant::{Action, InstantTime};
+use crate::format::instant::InstantTime;
 use crate::metadata::ROOT;
 use crate::metadata::slice::Group;
 use crate::storage::{Storage, TablePath};
@@ -77,9 +77,4 @@ impl<'a> Target<'a> {
 /// The path of the metadata table in the data table.
 pub(super) fn root() -> Result<TablePath> {
     TablePath::parse(ROOT)
-}
-
-/// The compactions of a timeline that have not completed.
-pub(super) fn pending_compactions(timeline: &Timeline) -> Vec<InstantTime> {
-    timeline.pending().filter(|i| i.action == Action::Compaction).map(|i| i.requested).collect()
 }

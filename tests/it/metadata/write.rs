@@ -190,3 +190,99 @@ fn a_commit_is_listed_when_the_data_table_has_completed_it_and_not_before() {
     println!("{written} tables written to, {indexed} with a record index");
     assert!(written > 30 || !crate::common::has_golden(), "{written}");
 }
+
+/// All that the metadata table lists.
+fn listing(storage: &dyn Storage, timeline: &Timeline) -> Vec<(String, String, Option<u64>)> {
+    let lister = MetadataLister::open(storage, timeline).unwrap();
+    let mut all = Vec::new();
+    for partition in lister.partitions().unwrap() {
+        for file in lister.files(&partition).unwrap() {
+            all.push((partition.as_str().to_owned(), file.name, file.size));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Keys of base files that the index knows, with their places.
+fn places(base: &Path, timeline: &Timeline) -> Vec<(String, Option<hudifs::metadata::KeyLocation>)> {
+    if !RecordIndex::is_available(timeline) {
+        return Vec::new();
+    }
+    let (storage, _) = open(base);
+    let index = RecordIndex::open(storage.clone(), timeline).unwrap();
+    let mut keys = Vec::new();
+    for (partition, name, _) in listing(&*storage, timeline) {
+        if name.ends_with(".parquet") {
+            keys.extend(super::record_index::keys_of(&base.join(partition).join(name)));
+        }
+    }
+    let asked: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let found = index.lookup(&asked, 2).unwrap();
+    keys.into_iter().zip(found).collect()
+}
+
+#[test]
+fn a_compaction_changes_nothing_that_is_read_and_takes_the_logs_in() {
+    let mut compacted = 0;
+    for (name, table) in tables_with_metadata() {
+        if !is_fit(&table.base()) {
+            continue;
+        }
+        let commit = Synthetic::begin(&table.base());
+        commit.update().unwrap();
+        commit.complete();
+        let timeline = commit.timeline();
+        let before = (listing(&*commit.storage, &timeline), places(&table.base(), &timeline));
+        let always = MetadataOptions { compact_after: 1, ..options() };
+        let writer = MetadataWriter::open(commit.storage.clone(), &timeline, always).unwrap().unwrap();
+        let done = writer.maintain().unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let pending = timeline.pending().next().is_some();
+        assert!(done.is_some() || pending, "{name} was not compacted");
+        let Some(instant) = done else { continue };
+        let after = (listing(&*commit.storage, &timeline), places(&table.base(), &timeline));
+        assert_eq!(before, after, "{name}");
+        let lister = MetadataLister::open(&*commit.storage, &timeline).unwrap();
+        let base = lister.base_file().unwrap().file_name().to_owned();
+        assert!(base.contains(instant.as_str()), "{name}: {base} is not of {instant}");
+        // Writing goes on, on top of it.
+        let next = Synthetic::begin(&table.base());
+        next.update().unwrap();
+        next.complete();
+        assert!(commit.is_listed() && next.is_listed(), "{name}");
+        compacted += 1;
+    }
+    println!("{compacted} metadata tables compacted");
+    assert!(compacted > 30 || !crate::common::has_golden(), "{compacted}");
+}
+
+#[test]
+fn a_rollback_takes_a_commit_out_again() {
+    let mut rolled_back = 0;
+    for (name, table) in tables_with_metadata() {
+        if !is_fit(&table.base()) {
+            continue;
+        }
+        let before = listing(&*open(&table.base()).0, &open(&table.base()).1);
+        let commit = Synthetic::begin(&table.base());
+        commit.update().unwrap();
+        // The writer dies; the rollback finds the commit in the metadata table.
+        let timeline = commit.timeline();
+        let at = commit.instants.new_time(&timeline).unwrap();
+        let requested = commit.instants.request(at, Action::Rollback, Vec::new()).unwrap();
+        let started = commit.instants.start(&requested, Vec::new()).unwrap();
+        let writer = MetadataWriter::open(commit.storage.clone(), &commit.timeline(), options()).unwrap().unwrap();
+        writer.rollback(at, commit.time(), &Changes::default()).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        commit.instants.delete_pending(&commit.started).unwrap();
+        commit.instants.complete(&started, &commit.timeline(), Vec::new()).unwrap();
+        std::fs::remove_file(table.base().join(&commit.partition).join(&commit.name)).unwrap();
+        assert_eq!(listing(&*commit.storage, &commit.timeline()), before, "{name}");
+        // The table goes on.
+        let next = Synthetic::begin(&table.base());
+        next.update().unwrap();
+        next.complete();
+        assert!(next.is_listed() && !commit.is_listed(), "{name}");
+        rolled_back += 1;
+    }
+    assert!(rolled_back > 30 || !crate::common::has_golden(), "{rolled_back}");
+}
