@@ -2,3 +2,4 @@
 
 pub mod canonical;
 mod golden;
+mod logs;
