@@ -27,6 +27,7 @@ mod report;
 mod request;
 pub mod rollback;
 mod route;
+mod services;
 pub mod session;
 mod spool;
 mod supported;

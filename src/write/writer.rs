@@ -5,8 +5,9 @@ use super::create::{self, TableSpec};
 use super::engine::Engine;
 use super::metadata;
 use super::options::WriterOptions;
-use super::report::{CommitReport, ServiceReport};
+use super::report::{CommitReport, Phase, ServiceReport};
 use super::request::WriteRequest;
+use super::services::Services;
 use super::session::Session;
 use super::supported;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::index::IndexKind;
 use crate::metadata::write::MetadataKinds;
 use crate::storage::Storage;
 use crate::table::{Table, TableOptions};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A table opened for writing. One writer runs one request at a time; several writers, also in other processes, exclude each
 /// other by the table's lock and by the check for conflicts.
@@ -77,8 +78,15 @@ impl Writer {
     /// Errors: `Invalid` for rows that do not fit, `Conflict` where another writer was faster or holds the lock, and what the
     /// storage says.
     pub fn run(&self, request: WriteRequest) -> Result<CommitReport> {
-        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        Engine { session: &self.session, table: &self.table }.run(request)
+        let _one = self.alone();
+        let progress = request.progress.clone();
+        let mut report = Engine { session: &self.session, table: &self.table }.run(request)?;
+        if report.instant.is_some() && !report.replayed {
+            progress.enter(Phase::Services);
+            self.services().after_commit(&mut report)?;
+            self.table.refresh()?;
+        }
+        Ok(report)
     }
 
     /// Cleans by the table's policy, whether or not it is its turn; `None` where there is nothing to clean.
@@ -99,6 +107,17 @@ impl Writer {
 
     /// Rolls back failed writes; with an instant, that one, which must be pending.
     pub fn rollback(&self, instant: Option<&str>) -> Result<Vec<ServiceReport>> {
-        Err(Error::internal(format!("rollback of {instant:?} is not written yet")))
+        let _one = self.alone();
+        let reports = self.services().rollback(instant);
+        self.table.refresh()?;
+        reports
+    }
+
+    fn alone(&self) -> MutexGuard<'_, ()> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn services(&self) -> Services<'_> {
+        Services { session: &self.session, table: &self.table }
     }
 }
