@@ -1,7 +1,11 @@
 //! Copy-on-write: a base file anew, with updates, deletes and inserts.
 
+mod full;
+
+pub use full::merge_base_full;
+
 use super::{BaseOptions, NewBase, WrittenFile};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::record::{Keyed, MergeRules, TableSchema};
 use crate::storage::Storage;
 use crate::table::StoredFile;
@@ -11,13 +15,13 @@ use crate::table::StoredFile;
 ///
 /// `rows` hold each key once. `NotFound` and `Stale` speak of the old file.
 pub fn merge_base(
-    _storage: &dyn Storage,
-    _old: &StoredFile,
-    _target: &NewBase,
-    _schema: &TableSchema,
-    _rules: &MergeRules,
-    _rows: &[Keyed],
-    _options: &BaseOptions,
+    storage: &dyn Storage,
+    old: &StoredFile,
+    target: &NewBase,
+    schema: &TableSchema,
+    rules: &MergeRules,
+    rows: &[Keyed],
+    options: &BaseOptions,
 ) -> Result<WrittenFile> {
-    Err(Error::internal("not written yet"))
+    full::merge_base_full(storage, old, target, schema, rules, rows, options)
 }

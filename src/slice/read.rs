@@ -236,6 +236,18 @@ impl Iterator for SliceReader {
     }
 }
 
+/// The rows of a base file with the table's columns and meta columns; rows that are marked as deleted are among them.
+pub(super) fn base_batches(
+    storage: &dyn Storage,
+    path: &TablePath,
+    size: Option<u64>,
+    schema: &TableSchema,
+) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+    let batches = base::batches(ParquetFile::open(storage, path, size)?, schema).map_err(|e| e.context(path))?;
+    let (schema, name) = (schema.clone(), path.to_string());
+    Ok(batches.map(move |batch| batch.and_then(|b| schema.conform_with_meta(&b)).map_err(|e| e.context(&name))))
+}
+
 /// The keys that the logs of a slice leave deleted, for lookups that see base files only.
 pub fn deleted_by_logs(snapshot: &Snapshot, slice: &FileSlice) -> Result<HashSet<Box<str>>> {
     let logs = logs_of(snapshot, slice)?;
