@@ -25,6 +25,7 @@ use ::parquet::schema::types::SchemaDescPtr;
 use std::sync::Arc;
 use types::{Field, Record, Type};
 
+pub(crate) use conform::retype;
 pub use resolve::{of_parquet, of_snapshot};
 
 /// The columns of a table, without meta columns. Cheap to clone.

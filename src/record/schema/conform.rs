@@ -53,6 +53,11 @@ fn find(fields: &Fields, name: &str) -> Option<usize> {
     }
 }
 
+/// One column as a type, nulls allowed.
+pub(crate) fn retype(array: &ArrayRef, to: &DataType, name: &str, first_row: u64) -> Result<ArrayRef> {
+    convert_type(array, to, name, first_row)
+}
+
 /// The array as the field's type. `first_row` counts for top-level columns; inside lists rows are items.
 fn convert(array: &ArrayRef, field: &Field, path: &str, first_row: u64) -> Result<ArrayRef> {
     let converted = convert_type(array, field.data_type(), path, first_row)?;
@@ -60,12 +65,13 @@ fn convert(array: &ArrayRef, field: &Field, path: &str, first_row: u64) -> Resul
         && let Some(nulls) = converted.logical_nulls().filter(|n| n.null_count() > 0)
     {
         let row = nulls.iter().position(|valid| !valid).unwrap_or(0);
-        return Err(Error::invalid(format!(
-            "row {}, column {path:?}: null, where the table has none",
-            first_row + row as u64
-        )));
+        return Err(null_refused(path, first_row + row as u64));
     }
     Ok(converted)
+}
+
+fn null_refused(path: &str, row: u64) -> Error {
+    Error::invalid(format!("row {row}, column {path:?}: null, where the table has none"))
 }
 
 fn convert_type(array: &ArrayRef, to: &DataType, path: &str, first_row: u64) -> Result<ArrayRef> {
@@ -101,6 +107,13 @@ fn convert_struct(array: &StructArray, fields: &Fields, path: &str, first_row: u
             }
             None => new_null_array(field.data_type(), array.len()),
         };
+        if !field.is_nullable() {
+            let valid = |nulls: Option<&NullBuffer>, row| nulls.is_none_or(|n| n.is_valid(row));
+            let nulls = column.logical_nulls();
+            if let Some(row) = (0..array.len()).find(|row| valid(hidden, *row) && !valid(nulls.as_ref(), *row)) {
+                return Err(null_refused(&inner, first_row + row as u64));
+            }
+        }
         columns.push(column);
     }
     let built = match fields.is_empty() {

@@ -26,6 +26,8 @@ fn evolve_record(table: &Record, incoming: &[&FieldRef], path: &str, depth: usiz
                 let known = record.fields.get_mut(index).ok_or_else(out_of_range)?;
                 known.slot = evolve_slot(&known.slot, field, &column, &table.name, depth)?;
             }
+            // A new column without a value in any row has nothing to keep.
+            None if *field.data_type() == DataType::Null => {}
             None => {
                 let added =
                     new_field(field, &table.name, depth).map_err(|e| e.context(format!("new column {column:?}")))?;

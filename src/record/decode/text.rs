@@ -1,0 +1,135 @@
+//! What the text formats share: the types that text is read as, and the beginning of a body, from which types are guessed.
+
+use super::Source;
+use crate::error::Result;
+use crate::record::TableSchema;
+use crate::record::schema::retype;
+use ::arrow::array::{RecordBatch, RecordBatchOptions};
+use ::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use std::io::Read;
+use std::sync::Arc;
+
+/// Bytes of a body from which types are guessed.
+pub(super) const PREFIX_BYTES: usize = 1 << 20;
+/// Rows from which types are guessed.
+pub(super) const PREFIX_ROWS: usize = 1000;
+/// Digits of decimals while they are text's: more than any column has, so that what does not fit shows.
+const DECIMAL: DataType = DataType::Decimal256(76, 38);
+/// How zones of timestamps are named to the decoders, which know no zones by name.
+const UTC_OFFSET: &str = "+00:00";
+/// The mark that some programs put before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The first bytes of a body, without a byte order mark; fewer than [`PREFIX_BYTES`] only if the body is shorter.
+pub(super) fn prefix(body: &mut dyn Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    body.take(PREFIX_BYTES as u64).read_to_end(&mut bytes).map_err(super::unreadable)?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
+}
+
+/// A type as text is read: everything may be missing, which is found out later with the column's name.
+pub(super) fn lenient(ty: &DataType) -> DataType {
+    match ty {
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some(UTC_OFFSET.into())),
+        DataType::Decimal128(..) => DECIMAL,
+        DataType::List(item) => DataType::List(lenient_field(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(lenient_field).collect::<Fields>()),
+        DataType::Map(entry, sorted) => {
+            let DataType::Struct(fields) = entry.data_type() else { return ty.clone() };
+            let [key, value] = fields.as_ref() else { return ty.clone() };
+            let entries = DataType::Struct(Fields::from(vec![key.clone(), lenient_field(value)]));
+            DataType::Map(Arc::new(Field::new(entry.name(), entries, false)), *sorted)
+        }
+        other => other.clone(),
+    }
+}
+
+fn lenient_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::new(field.name(), lenient(field.data_type()), true))
+}
+
+/// The columns that a body has, with the table's types where it has the column, else with those that were guessed.
+pub(super) fn with_table(guessed: &Schema, table: Option<&TableSchema>, add_missing: bool) -> Schema {
+    let mut fields: Vec<FieldRef> = Vec::new();
+    let mut known = vec![false; table.map_or(0, |t| t.arrow().fields().len())];
+    for field in guessed.fields() {
+        let place = table.and_then(|t| place(t, field.name()));
+        let ty = match (table, place) {
+            (Some(table), Some(place)) => {
+                if let Some(known) = known.get_mut(place) {
+                    *known = true;
+                }
+                table.arrow().fields().get(place).map(|f| lenient(f.data_type()))
+            }
+            _ => None,
+        };
+        fields.push(Arc::new(Field::new(field.name(), ty.unwrap_or_else(|| zoned(field.data_type())), true)));
+    }
+    if let Some(table) = table.filter(|_| add_missing) {
+        let missing = table.arrow().fields().iter().zip(known).filter(|(_, known)| !known);
+        fields.extend(missing.map(|(field, _)| lenient_field(field)));
+    }
+    Schema::new(fields)
+}
+
+/// Rows of text, brought from the types that text is read as to the table's.
+struct Retyped {
+    source: Box<dyn Source>,
+    schema: SchemaRef,
+    rows: u64,
+}
+
+/// The source with the table's own types for the columns that the table has.
+pub(super) fn retyped(source: Box<dyn Source>, table: Option<&TableSchema>) -> Box<dyn Source> {
+    let Some(table) = table else { return source };
+    let fields = source.schema().fields().iter().map(|field| {
+        let known = place(table, field.name()).and_then(|place| table.arrow().fields().get(place));
+        known.map_or_else(|| field.clone(), |k| Arc::new(Field::new(field.name(), k.data_type().clone(), true)))
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+    Box::new(Retyped { source, schema, rows: 0 })
+}
+
+impl Source for Retyped {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(batch) = self.source.next()? else { return Ok(None) };
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns =
+            columns.map(|(c, f)| retype(c, f.data_type(), f.name(), self.rows)).collect::<Result<Vec<_>>>()?;
+        self.rows += batch.num_rows() as u64;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .map(Some)
+            .map_err(|e| super::wrong("rows do not have the table's columns", &e))
+    }
+}
+
+/// Moments in text are UTC's unless they say otherwise: Spark has no other kind of timestamp by default.
+fn zoned(ty: &DataType) -> DataType {
+    match ty {
+        DataType::Timestamp(..) => {
+            DataType::Timestamp(::arrow::datatypes::TimeUnit::Microsecond, Some(UTC_OFFSET.into()))
+        }
+        other => other.clone(),
+    }
+}
+
+/// By exact name, else by the only one that differs in case.
+fn place(table: &TableSchema, name: &str) -> Option<usize> {
+    let fields = table.arrow().fields();
+    if let Some((place, _)) = fields.find(name) {
+        return Some(place);
+    }
+    let mut alike = fields.iter().enumerate().filter(|(_, f)| f.name().eq_ignore_ascii_case(name));
+    match (alike.next(), alike.next()) {
+        (Some((place, _)), None) => Some(place),
+        _ => None,
+    }
+}
