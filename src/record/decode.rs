@@ -80,8 +80,8 @@ impl FromStr for BodyFormat {
     /// By the name that a person gives it, which is also its files' extension.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text.to_ascii_lowercase().as_str() {
-            "arrow" | "arrows" | "ipc" => BodyFormat::ArrowStream,
-            "parquet" => BodyFormat::Parquet,
+            "arrow" | "arrows" | "arrow-stream" | "ipc" => BodyFormat::ArrowStream,
+            "parquet" | "pq" => BodyFormat::Parquet,
             "ndjson" | "jsonl" | "json" => BodyFormat::NdJson,
             "csv" => BodyFormat::Csv,
             _ => {
