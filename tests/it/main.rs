@@ -14,6 +14,7 @@
 mod cli;
 mod codec;
 mod common;
+mod compact;
 mod control;
 mod fixtures;
 mod fs;

@@ -1,5 +1,5 @@
 //! File slices: merged reads against what other readers found, and logs written and read again.
 
 pub mod canonical;
-mod golden;
+pub mod golden;
 mod logs;
