@@ -1,5 +1,7 @@
 //! What several areas need: places, golden tables, and loud skips.
 
+pub mod faulty;
+
 use std::io::Write;
 use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};

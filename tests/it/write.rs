@@ -1,5 +1,10 @@
-//! Writing: histories against a model, each operation, and what must not be lost.
+//! Writing: histories against a model, each operation, what must not be lost, what a write leaves behind wherever it dies, and
+//! how writers exclude each other.
 
+mod bench;
+mod conflict;
+mod crash;
+mod lock;
 mod model;
 mod operations;
 mod rows;

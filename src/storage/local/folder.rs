@@ -3,7 +3,7 @@
 //! The directory was opened beneath the table's root; a name is one component, and no call here follows a link in its place. So
 //! nothing outside the table is ever changed, whatever links lie in it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::path::check_component;
 use std::ffi::CString;
 use std::fs::File;
@@ -69,7 +69,19 @@ impl Folder {
                 }
                 self.unlink(from)
             }
+            // The faster of two writers has removed the other's file.
+            Some(libc::ENOENT) if self.has(&c_to) => {
+                Err(Error::new(ErrorKind::AlreadyExists, format!("{}: exists already", self.path.join(to).display())))
+            }
             _ => Err(self.failed(to)),
+        }
+    }
+
+    fn has(&self, name: &CString) -> bool {
+        // SAFETY: `stat` is plain integers, for which all zeroes is a value; descriptor and name as above.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            libc::fstatat(self.dir.as_raw_fd(), name.as_ptr(), &raw mut stat, libc::AT_SYMLINK_NOFOLLOW) == 0
         }
     }
 

@@ -233,7 +233,14 @@ impl Hidden {
     fn publish(mut self, replace: bool) -> Result<Arc<Folder>> {
         match replace {
             true => self.folder.rename_over(&self.hidden, &self.name)?,
-            false => self.folder.rename_new(&self.hidden, &self.name)?,
+            false => {
+                self.folder.rename_new(&self.hidden, &self.name)?;
+                let usual = hidden_name(&self.name);
+                if self.hidden != usual {
+                    // What a crash left there has no use any more, nor has what another writer is at: the name is taken.
+                    self.folder.unlink(&usual)?;
+                }
+            }
         }
         self.published = true;
         Ok(self.folder.clone())

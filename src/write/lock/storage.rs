@@ -51,13 +51,13 @@ pub(super) struct StorageLock {
 
 impl StorageLock {
     pub(super) fn new(storage: Arc<dyn Storage>, options: &WriterOptions) -> Result<StorageLock> {
-        let validity = Duration::from_secs(options.parsed(VALIDITY_SECS, 300u64)?);
-        let renew = Duration::from_secs(options.parsed(RENEW_SECS, 30u64)?);
+        let validity = seconds(options, VALIDITY_SECS, 300.0)?;
+        let renew = seconds(options, RENEW_SECS, 30.0)?;
         if renew.is_zero() || validity < renew * MARGIN {
             return Err(Error::invalid(format!(
                 "{VALIDITY_SECS}={} must be at least {MARGIN} times {RENEW_SECS}={}",
-                validity.as_secs(),
-                renew.as_secs()
+                validity.as_secs_f64(),
+                renew.as_secs_f64()
             )));
         }
         let boot = if storage.is_object_store() { None } else { boot_id() };
@@ -305,6 +305,12 @@ fn flock(storage: &dyn Storage, path: &TablePath) -> Result<Option<File>> {
         Some(libc::EWOULDBLOCK | libc::EINTR) => Ok(None),
         _ => Err(Error::io(local.display(), e)),
     }
+}
+
+/// A setting in seconds, which may have a fraction.
+fn seconds(options: &WriterOptions, key: &str, default: f64) -> Result<Duration> {
+    let text = options.parsed(key, default)?;
+    Duration::try_from_secs_f64(text).map_err(|e| Error::invalid(format!("{key}={text}: {e}")).in_column(key))
 }
 
 /// Names this run of the kernel: a `flock` tells the truth about processes of the same one only.

@@ -29,8 +29,8 @@ struct Finder<'a> {
     /// Whole paths begin with it.
     base: String,
     requests: Vec<RollbackRequest>,
-    /// Slices that get a command block: partition, file group, base instant.
-    slices: BTreeSet<(String, String, InstantTime)>,
+    /// Slices that get a command block, by partition, file group and base instant, with the log files that markers name.
+    slices: BTreeMap<(String, String, InstantTime), Vec<String>>,
 }
 
 /// The plan for a pending write.
@@ -41,7 +41,7 @@ pub(super) fn make(storage: &Arc<dyn Storage>, timeline: &Timeline, target: &Ins
         target: target.requested,
         base: base_of(&**storage),
         requests: Vec::new(),
-        slices: BTreeSet::new(),
+        slices: BTreeMap::new(),
     };
     // What is only requested has written nothing.
     if target.state == State::Inflight {
@@ -72,7 +72,7 @@ impl Finder<'_> {
                 }
                 // Before 0.14.1 the marker of a log file named a base file that does not exist: its group and slice.
                 FileName::Base(base) if marker.kind == MarkerKind::Append => {
-                    self.slice(&marker.partition, &base.file_id, base.instant);
+                    self.slice(&marker.partition, &base.file_id, base.instant, None);
                 }
                 _ => self.delete(&marker.partition, &marker.file, None),
             }
@@ -129,7 +129,7 @@ impl Finder<'_> {
         for partition in &profile.written {
             for stat in partition.stats.iter().filter(|s| !s.file_id.is_empty()) {
                 if let Some(base) = stat.previous.as_deref().and_then(InstantTime::parse) {
-                    self.slice(&partition.partition, &stat.file_id, base);
+                    self.slice(&partition.partition, &stat.file_id, base, None);
                 }
             }
         }
@@ -139,12 +139,13 @@ impl Finder<'_> {
     fn log(&mut self, partition: &str, log: &LogName<'_>, name: &str) {
         match log.instant == self.target || self.timeline.config().version().slices_by_completion_time() {
             true => self.delete(partition, name, Some(log.file_id.to_owned())),
-            false => self.slice(partition, log.file_id, log.instant),
+            false => self.slice(partition, log.file_id, log.instant, Some(name)),
         }
     }
 
-    fn slice(&mut self, partition: &str, file_id: &str, base_instant: InstantTime) {
-        self.slices.insert((partition.to_owned(), file_id.to_owned(), base_instant));
+    fn slice(&mut self, partition: &str, file_id: &str, base_instant: InstantTime, log: Option<&str>) {
+        let logs = self.slices.entry((partition.to_owned(), file_id.to_owned(), base_instant)).or_default();
+        logs.extend(log.map(str::to_owned));
     }
 
     fn delete(&mut self, partition: &str, name: &str, file_id: Option<String>) {
@@ -162,11 +163,15 @@ impl Finder<'_> {
     /// A request for each slice that has log files at all.
     fn add_slices(&mut self) -> Result<()> {
         let mut listed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (partition, file_id, base_instant) in std::mem::take(&mut self.slices) {
+        for ((partition, file_id, base_instant), logs) in std::mem::take(&mut self.slices) {
             if !listed.contains_key(&partition) {
                 listed.insert(partition.clone(), self.files(&TablePath::parse(&partition)?)?);
             }
             let names = listed.get(&partition).map_or(&[][..], Vec::as_slice);
+            // A file that was not finished has no name yet, and goes with the one that it was to have.
+            for log in logs.iter().filter(|l| !names.contains(l)) {
+                self.delete(&partition, log, Some(file_id.clone()));
+            }
             let Some(newest) = newest_log(names, &file_id, base_instant) else { continue };
             let path = TablePath::parse(&partition)?.join(newest)?;
             let size = self.storage.stat(&path)?.size;
