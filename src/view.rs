@@ -12,7 +12,7 @@ mod slice;
 
 pub use context::ViewContext;
 pub use lister::StorageLister;
-pub use merged::{MergedSlice, merged_slices};
+pub use merged::{GroupHistory, MergedSlice, PastSlice, group_histories, merged_slices};
 pub use partition::{load_listed, load_partition};
 pub use slice::{Sliced, slice};
 

@@ -5,8 +5,10 @@
 //! before each file, data files, and under the table's lock the check for conflicts, the metadata table, and the completed
 //! instant, which makes all of it visible at once. Nothing that a crash leaves behind before that last step is ever visible.
 
+pub mod archive;
 mod assign;
 mod bulk;
+pub mod clean;
 mod columns;
 mod compact;
 pub mod conflict;

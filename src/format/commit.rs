@@ -10,7 +10,7 @@ mod profile;
 mod stat;
 mod text;
 
-pub(in crate::format) use avro::DEFINITIONS;
+pub(in crate::format) use avro::{DEFINITIONS, put_commit};
 pub use stat::{RuntimeStats, WriteStat};
 
 use super::avro::Container;

@@ -3,6 +3,7 @@
 //! A pending compaction says which groups may have a half-written base file; a pending clustering, which instants; a rollback,
 //! a restore, a clean and a savepoint are shown in the timeline. Format: docs/format.md, "Plans".
 
+mod archived;
 mod clean;
 mod compaction;
 pub(in crate::format) mod model;
@@ -10,6 +11,7 @@ mod restore;
 mod rollback;
 mod savepoint;
 
+pub use archived::{ArchivedEntry, archived_schema, lsm_schema};
 pub use clean::{CleanFile, CleanMetadata, CleanPlan, CleanedPartition, EarliestRetained};
 pub use compaction::{CompactionOperation, CompactionPlan};
 pub use restore::{RestoreMetadata, RestorePlan};

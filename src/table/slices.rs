@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileName;
 use crate::format::instant::InstantTime;
 use crate::storage::TablePath;
-use crate::view::{ListedFile, ViewContext, merged_slices};
+use crate::view::{GroupHistory, ListedFile, ViewContext, group_histories, merged_slices};
 use std::collections::HashMap;
 
 /// A stored file, by its name in the partition's folder.
@@ -70,6 +70,26 @@ impl Snapshot {
             compaction: context.compaction_of(partition.as_str(), slice.file_id),
         });
         Ok(slices.collect())
+    }
+
+    /// Calls `visit` with every file that a partition is known to have and with the history of its file groups. What a cleaner
+    /// goes by.
+    ///
+    /// Errors: `Unsupported` for a table that holds files of another engine.
+    pub fn visit_histories<T>(
+        &self,
+        partition: &TablePath,
+        visit: impl FnOnce(&[ListedFile], &[GroupHistory<'_>]) -> Result<T>,
+    ) -> Result<T> {
+        let (files, _) = self.lister.files(partition)?;
+        if self.context.registers_external() {
+            return Err(Error::unsupported("files of another engine are registered in the table")
+                .with_hint("its history is known to the engine that registered them: clean the table with it"));
+        }
+        let context = self.planned_context()?;
+        let mut completed = |time| self.timeline().completion_time(&*self.storage, time);
+        let groups = group_histories(context, partition.as_str(), &files, &mut completed)?;
+        visit(&files, &groups)
     }
 
     /// The view's context with the plans of pending compactions, loaded once.

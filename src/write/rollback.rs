@@ -12,6 +12,8 @@
 mod execute;
 mod plan;
 
+pub(super) use plan::base_of;
+
 use super::heartbeat;
 use super::markers;
 use super::session::{Critical, FailedWrites, Session};

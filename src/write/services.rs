@@ -4,6 +4,8 @@
 //! groups, then what nobody needs is cleaned, then old instants are archived. A service that fails after a commit does not
 //! undo the commit: it is told, and tried again after the next one.
 
+use super::archive;
+use super::clean;
 use super::compact::Compactor;
 use super::metadata;
 use super::report::{CommitReport, ServiceReport};
@@ -46,6 +48,8 @@ impl Services<'_> {
         if merge_on_read && options.parsed(COMPACT_INLINE, true)? {
             told("compaction", self.compactor().run(false));
         }
+        told("clean", clean::run(self.session, false).map(Vec::from_iter));
+        told("archival", archive::run(self.session, false).map(Vec::from_iter));
         Ok(())
     }
 

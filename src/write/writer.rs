@@ -1,5 +1,7 @@
 //! [`Writer`]: a table opened for writing.
 
+use super::archive;
+use super::clean;
 use super::compact::Compactor;
 use super::create::{self, TableSpec};
 use super::engine::Engine;
@@ -91,12 +93,18 @@ impl Writer {
 
     /// Cleans by the table's policy, whether or not it is its turn; `None` where there is nothing to clean.
     pub fn clean(&self) -> Result<Option<ServiceReport>> {
-        Err(Error::internal("clean is not written yet"))
+        let _one = self.alone();
+        let report = clean::run(&self.session, true);
+        self.table.refresh()?;
+        report
     }
 
     /// Archives instants by the settings' limits.
     pub fn archive(&self) -> Result<Option<ServiceReport>> {
-        Err(Error::internal("archive is not written yet"))
+        let _one = self.alone();
+        let report = archive::run(&self.session, true);
+        self.table.refresh()?;
+        report
     }
 
     /// Finishes pending compactions, then schedules and runs one, whether or not it is its turn.

@@ -177,6 +177,35 @@ impl<'s, 'o> Writer<'s, 'o> {
         }
     }
 
+    /// A tree that was written by another version of the schema: fields are taken by name, those that are gone are left out,
+    /// and those that are new are null or, where they cannot be, empty.
+    pub fn copy(&mut self, value: &Value) -> Result<()> {
+        match value {
+            Value::Record(_) => self.record(|field, writer| match value.get(field) {
+                Some(found) => writer.copy(found),
+                None => writer.empty(),
+            }),
+            Value::Array(items) => self.array(items, |item, writer| writer.copy(item)),
+            Value::Map(entries) => self.map(entries.iter().map(|(k, v)| (k, v)), |value, writer| writer.copy(value)),
+            scalar => self.value(scalar),
+        }
+    }
+
+    /// Null, or where it cannot be the empty value of the type.
+    fn empty(&mut self) -> Result<()> {
+        if self.wants(|n| matches!(n, Node::Null))? {
+            return self.null();
+        }
+        match self.get(self.node)? {
+            Node::String => self.str(""),
+            Node::Int | Node::Long => self.long(0),
+            Node::Boolean => self.bool(false),
+            Node::Array(_) => self.strs::<&str>(&[]),
+            Node::Map(_) => self.map([("", ""); 0], |_, _| Ok(())),
+            _ => Err(self.misfit("nothing")),
+        }
+    }
+
     /// True if the value at hand is, or may be, of a type that `fits`.
     fn wants(&self, fits: impl Fn(&Node) -> bool) -> Result<bool> {
         let node = self.get(self.node)?;

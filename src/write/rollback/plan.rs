@@ -55,7 +55,7 @@ pub(super) fn make(storage: &Arc<dyn Storage>, timeline: &Timeline, target: &Ins
 }
 
 /// What Java takes for a whole path: without a scheme on a local disk.
-pub(super) fn base_of(storage: &dyn Storage) -> String {
+pub(in crate::write) fn base_of(storage: &dyn Storage) -> String {
     let local = storage.local_path(&TablePath::root());
     match local.as_deref().and_then(|p| p.to_str()) {
         Some(path) => path.trim_end_matches('/').to_owned(),
