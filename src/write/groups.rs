@@ -61,11 +61,12 @@ impl<'t> GroupWriter<'t> {
         }
     }
 
-    /// Updates of a merge-on-read table go to logs. Rows that only fill up a small file become its next version, as the index
-    /// may not see logs.
+    /// What a merge-on-read table already holds is changed in logs. New rows go there too, unless the index does not see logs:
+    /// then a group that takes some becomes its next version, as in a copy-on-write table.
     fn goes_to_log(&self, target: &Target) -> bool {
         let plain = target.slice.as_ref().is_some_and(|s| s.log_files.is_empty() && s.compaction.is_none());
-        self.plan.merge_on_read && (target.updates > 0 || !plain)
+        let seen = self.plan.index.sees_logs() || target.inserts == 0;
+        self.plan.merge_on_read && (seen || !plain)
     }
 
     fn open(&self, schema: &TableSchema, target: &NewBase) -> Result<BaseWriter> {
