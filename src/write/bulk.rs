@@ -8,6 +8,7 @@ use super::columns::Routed;
 use super::incoming::{KeyedRows, bucket_of};
 use super::spool::Spool;
 use crate::error::{Error, Result};
+use crate::index::{Index, Key};
 use crate::record::{Keyed, TableSchema};
 use crate::slice::{BaseWriter, WrittenFile};
 use arrow::array::{Array, UInt32Array};
@@ -19,12 +20,14 @@ const SPREAD_MAX: usize = 8;
 /// Batches that wait for a thread.
 const QUEUE: usize = 2;
 
-/// Opens the first file of a new group.
-pub(super) type OpenGroup<'a> = dyn Fn(&str, &TableSchema) -> Result<BaseWriter> + Sync + 'a;
+/// Opens the first file of a new group: of a partition, with an id where the index has chosen one.
+pub(super) type OpenGroup<'a> = dyn Fn(&str, Option<String>, &TableSchema) -> Result<BaseWriter> + Sync + 'a;
 
 /// How rows are added.
 pub(super) struct Bulk<'a> {
     pub open: &'a OpenGroup<'a>,
+    /// Chooses the groups of rows, where the kind of index does (bucket).
+    pub index: &'a dyn Index,
     /// Bytes at which a file is full.
     pub file_max: u64,
     pub threads: usize,
@@ -34,9 +37,16 @@ pub(super) struct Bulk<'a> {
     pub budget: u64,
 }
 
-/// Rows of one partition on their way to a thread.
-struct Part {
+/// Where rows go: a partition, and the bucket in it where the index has any.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Lane {
     partition: String,
+    bucket: Option<String>,
+}
+
+/// Rows of one lane on their way to a thread.
+struct Part {
+    lane: Lane,
     rows: Keyed,
 }
 
@@ -68,15 +78,16 @@ impl Bulk<'_> {
     /// Divides batches by partition and hands them out; returns what was set aside.
     fn dispatch(&self, first: Keyed, incoming: &mut KeyedRows<'_>, senders: &[SyncSender<Part>]) -> Result<Spool> {
         let mut aside = Spool::new(self.budget);
-        let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut seen: HashMap<Lane, usize> = HashMap::new();
         let (mut next, mut turn) = (Some(first), 0_usize);
         while let Some(keyed) = next {
-            for part in by_partition(keyed)? {
+            for part in self.divide(keyed)? {
                 let number = seen.len();
-                let number = *seen.entry(part.partition.clone()).or_insert(number);
+                let number = *seen.entry(part.lane.clone()).or_insert(number);
                 turn += 1;
-                let lane = if seen.len() <= SPREAD_MAX { turn } else { number };
-                match senders.get(lane % senders.len().max(1)) {
+                // A bucket is one file, and so one thread's.
+                let thread = if seen.len() <= SPREAD_MAX && part.lane.bucket.is_none() { turn } else { number };
+                match senders.get(thread % senders.len().max(1)) {
                     Some(sender) if number < self.open_max => {
                         if sender.send(part).is_err() {
                             // The thread has failed: its error is the one to tell.
@@ -84,7 +95,7 @@ impl Bulk<'_> {
                         }
                     }
                     _ => {
-                        let places = vec![bucket_of(&part.partition); part.rows.keys.len()];
+                        let places = vec![bucket_of(&format!("{:?}", part.lane)); part.rows.keys.len()];
                         aside.push(Routed::unrouted(&part.rows)?.into_batch(), places)?;
                     }
                 }
@@ -95,7 +106,7 @@ impl Bulk<'_> {
     }
 
     fn worker(&self, schema: &TableSchema, parts: &Receiver<Part>) -> Result<Vec<WrittenFile>> {
-        let mut open: HashMap<String, BaseWriter> = HashMap::new();
+        let mut open: HashMap<Lane, BaseWriter> = HashMap::new();
         let mut files = Vec::new();
         for part in parts {
             self.put(schema, &mut open, part, &mut files)?;
@@ -109,19 +120,22 @@ impl Bulk<'_> {
     fn put(
         &self,
         schema: &TableSchema,
-        open: &mut HashMap<String, BaseWriter>,
+        open: &mut HashMap<Lane, BaseWriter>,
         part: Part,
         files: &mut Vec<WrittenFile>,
     ) -> Result<()> {
-        let mut writer = match open.remove(&part.partition) {
+        let mut writer = match open.remove(&part.lane) {
             Some(writer) => writer,
-            None => (self.open)(&part.partition, schema)?,
+            None => {
+                let key = Key { partition: &part.lane.partition, key: part.rows.keys.value(0) };
+                (self.open)(&part.lane.partition, self.index.place(&key)?, schema)?
+            }
         };
         writer.write(&part.rows)?;
-        if writer.size() >= self.file_max {
+        if writer.size() >= self.file_max && part.lane.bucket.is_none() {
             files.push(writer.finish()?);
         } else {
-            open.insert(part.partition, writer);
+            open.insert(part.lane, writer);
         }
         Ok(())
     }
@@ -129,7 +143,7 @@ impl Bulk<'_> {
     fn leftovers(&self, aside: Spool, schema: &TableSchema) -> Result<Vec<WrittenFile>> {
         let mut files = Vec::new();
         for bucket in aside.into_buckets()? {
-            for part in by_partition(Routed::from_batch(bucket.load()?).keyed()?)? {
+            for part in self.divide(Routed::from_batch(bucket.load()?).keyed()?)? {
                 let mut open = HashMap::new();
                 self.put(schema, &mut open, part, &mut files)?;
                 for (_, writer) in open {
@@ -139,28 +153,34 @@ impl Bulk<'_> {
         }
         Ok(files)
     }
-}
 
-/// The rows of each partition, deletes left out.
-fn by_partition(keyed: Keyed) -> Result<Vec<Part>> {
-    let count = keyed.partitions.len();
-    let kept = |row: usize| !keyed.deletes.as_ref().is_some_and(|d| d.value(row));
-    let single = (1..count).all(|row| keyed.partitions.value(row) == keyed.partitions.value(0));
-    if single && count > 0 && (0..count).all(kept) {
-        let partition = keyed.partitions.value(0).to_owned();
-        return Ok(vec![Part { partition, rows: Keyed { deletes: None, ..keyed } }]);
+    /// The rows of each lane, deletes left out.
+    fn divide(&self, keyed: Keyed) -> Result<Vec<Part>> {
+        let mut rows: BTreeMap<Lane, Vec<u32>> = BTreeMap::new();
+        let kept = |row: usize| !keyed.deletes.as_ref().is_some_and(|d| d.value(row));
+        for row in (0..keyed.keys.len()).filter(|row| kept(*row)) {
+            let partition = keyed.partitions.value(row);
+            let placed = self.index.place(&Key { partition, key: keyed.keys.value(row) })?;
+            let bucket = placed.and_then(|id| id.get(..8).map(str::to_owned));
+            match rows.last_entry() {
+                Some(mut last) if last.key().partition == partition && last.key().bucket == bucket => {
+                    last.get_mut().push(row as u32);
+                }
+                _ => {
+                    let lane = Lane { partition: partition.to_owned(), bucket };
+                    rows.entry(lane).or_default().push(row as u32);
+                }
+            }
+        }
+        if let (1, Some((lane, all))) = (rows.len(), rows.first_key_value())
+            && all.len() == keyed.keys.len()
+        {
+            return Ok(vec![Part { lane: lane.clone(), rows: Keyed { deletes: None, ..keyed } }]);
+        }
+        let part = |(lane, rows): (Lane, Vec<u32>)| {
+            let rows = Keyed { deletes: None, ..keyed.take(&UInt32Array::from(rows))? };
+            Ok(Part { lane, rows })
+        };
+        rows.into_iter().map(part).collect()
     }
-    let mut rows: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for row in (0..count).filter(|row| kept(*row)) {
-        rows.entry(keyed.partitions.value(row)).or_default().push(row as u32);
-    }
-    let parts = rows.into_iter().map(|(partition, rows)| {
-        Ok(Part { partition: partition.to_owned(), rows: without_marks(keyed.take(&UInt32Array::from(rows))?) })
-    });
-    parts.collect()
-}
-
-/// No row of them is a delete.
-fn without_marks(keyed: Keyed) -> Keyed {
-    Keyed { deletes: None, ..keyed }
 }

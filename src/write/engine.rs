@@ -21,6 +21,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitMetadata, WriteStat};
 use crate::format::instant::Action;
+use crate::index::IndexKind;
 use crate::record::TableSchema;
 use crate::slice::WrittenFile;
 use crate::storage::TablePath;
@@ -67,6 +68,8 @@ impl Engine<'_> {
         let records = request.records.take().unwrap_or_else(|| Box::new(std::iter::empty()));
         match request.operation {
             Operation::DeletePartition => self.delete_partitions(plan, &request),
+            // A bucket holds one file: rows must go to the one that is there.
+            Operation::BulkInsert if plan.kind == IndexKind::Bucket => self.change(plan, request, records),
             Operation::BulkInsert | Operation::InsertOverwrite | Operation::InsertOverwriteTable => {
                 self.add(plan, request, records)
             }
@@ -179,7 +182,8 @@ impl Engine<'_> {
         let writer = GroupWriter::new(&transaction, &plan);
         let threads = self.options().threads.max(1);
         let bulk = Bulk {
-            open: &|partition, schema| writer.open_new(partition, schema),
+            open: &|partition, file_id, schema| writer.open_new(partition, file_id, schema),
+            index: &*plan.index,
             file_max: plan.sizes.max,
             threads,
             open_max: ((self.options().memory_target / 2 / OPEN_FILE) as usize / threads).max(1),

@@ -76,7 +76,7 @@ impl WritePlan {
         match operation {
             Operation::Upsert | Operation::Delete => true,
             // A bucket index places rows by their keys: two rows of one key are one.
-            Operation::Insert => self.kind == IndexKind::Bucket,
+            Operation::Insert | Operation::BulkInsert => self.kind == IndexKind::Bucket,
             _ => false,
         }
     }
