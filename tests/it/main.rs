@@ -21,6 +21,7 @@ mod fs;
 mod golden;
 mod hfile_writer;
 mod hostile;
+mod index;
 mod metadata;
 mod metadata_writer;
 mod mount;

@@ -7,5 +7,5 @@ mod crash;
 mod lock;
 mod model;
 mod operations;
-mod rows;
-mod tables;
+pub mod rows;
+pub mod tables;
