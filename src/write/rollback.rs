@@ -178,14 +178,16 @@ pub fn is_dead(session: &Session, critical: &Critical, instant: &Instant) -> Res
 pub fn sweep(session: &Session, critical: &Critical) -> Result<()> {
     let storage = &**session.storage();
     let pending: HashSet<InstantTime> = critical.timeline().pending().map(|i| i.requested).collect();
-    // An instant that is newer than the timeline that was loaded is somebody's without our lock.
+    // One that is newer than the timeline may be of a writer that has no part in our lock, and that is about to request it.
     let newest = critical.timeline().instants().iter().map(|i| i.requested).max();
-    let left = |time: &InstantTime| !pending.contains(time) && newest.is_some_and(|n| *time <= n);
-    for time in markers::instants(storage)?.into_iter().filter(left) {
+    let known = |time: &InstantTime| newest.is_some_and(|n| *time <= n);
+    for time in markers::instants(storage)?.into_iter().filter(|t| !pending.contains(t) && known(t)) {
         markers::delete(storage, time)?;
     }
-    for time in heartbeat::instants(storage)?.into_iter().filter(left) {
-        heartbeat::delete(storage, time)?;
+    for time in heartbeat::instants(storage)?.into_iter().filter(|t| !pending.contains(t)) {
+        if known(&time) || session.beat().is_expired(storage, time)? {
+            heartbeat::delete(storage, time)?;
+        }
     }
     Ok(())
 }

@@ -10,16 +10,25 @@
 use super::heartbeat::BeatSettings;
 use super::lock::{Guard, TableLock};
 use super::options::WriterOptions;
+use super::rollback;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, InstantTime};
 use crate::format::properties::TableConfig;
-use crate::storage::{Storage, TablePath};
+use crate::storage::{Removal, Storage, TablePath};
 use crate::timeline::{InstantWriter, Timeline, load_config};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 const POLICY: &str = "hoodie.clean.failed.writes.policy";
 const POLICY_OLD: &str = "hoodie.cleaner.policy.failed.writes";
+const PROPERTIES: &str = ".hoodie/hoodie.properties";
+const BACKUP: &str = ".hoodie/hoodie.properties.backup";
+/// Largest properties file accepted, bytes.
+const PROPERTIES_MAX: u64 = 16 << 20;
+/// An update of the properties takes a few requests.
+const UPDATE_MAX: Duration = Duration::from_secs(60);
 /// Times tried for one instant: another writer without our lock may have taken some.
 const TIMES_MAX: u32 = 20;
 
@@ -42,6 +51,8 @@ pub struct Session {
     lock: TableLock,
     beat: BeatSettings,
     failed: FailedWrites,
+    /// What others left behind has been looked for.
+    tidied: AtomicBool,
 }
 
 impl Session {
@@ -49,7 +60,7 @@ impl Session {
     pub fn new(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Session> {
         let lock = TableLock::new(&storage, &options)?;
         let (beat, failed) = (BeatSettings::new(&options)?, policy(&options)?);
-        Ok(Session { storage, options, lock, beat, failed })
+        Ok(Session { storage, options, lock, beat, failed, tidied: AtomicBool::new(false) })
     }
 
     /// Where the table is.
@@ -79,12 +90,22 @@ impl Session {
         Timeline::load(&*self.storage, &root, &config)
     }
 
-    /// Takes the table's lock and loads the timeline. The lock is released when what is returned is dropped.
+    /// Takes the table's lock and loads the timeline. The lock is released when what is returned is dropped. The first time,
+    /// what writers that died left behind is removed.
     pub fn critical(&self) -> Result<Critical> {
         let guard = self.lock.lock()?;
+        let first = !self.tidied.load(Ordering::Relaxed);
+        if first {
+            recover_properties(&*self.storage)?;
+        }
         let timeline = self.timeline()?;
         let instants = InstantWriter::new(self.storage.clone(), &timeline)?;
-        Ok(Critical { storage: self.storage.clone(), timeline, instants, guard })
+        let critical = Critical { storage: self.storage.clone(), timeline, instants, guard };
+        if first {
+            rollback::sweep(self, &critical)?;
+            self.tidied.store(true, Ordering::Relaxed);
+        }
+        Ok(critical)
     }
 }
 
@@ -171,6 +192,33 @@ impl Critical {
         let same = |i: &&Instant| i.requested == pending.requested && i.action == pending.action.completes_as();
         timeline.completed().find(same).copied().ok_or_else(|| Error::internal(format!("{pending} vanished")))
     }
+}
+
+/// Ends an update of `hoodie.properties` that was cut off: the file is put back, and its copy removed. A copy that is young
+/// may be of an update that is under way.
+fn recover_properties(storage: &dyn Storage) -> Result<()> {
+    let backup = TablePath::parse(BACKUP)?;
+    let modified = match storage.stat(&backup) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other?.modified_ms,
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    if now.saturating_sub(Duration::from_millis(u64::try_from(modified).unwrap_or(0))) < UPDATE_MAX {
+        return Ok(());
+    }
+    let path = TablePath::parse(PROPERTIES)?;
+    let whole = storage.read(&path, PROPERTIES_MAX).and_then(|bytes| TableConfig::parse(&bytes));
+    match whole {
+        Ok(_) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {
+            let bytes = storage.read(&backup, PROPERTIES_MAX)?;
+            TableConfig::parse(&bytes).map_err(|e| e.context(&backup))?;
+            tracing::warn!("an update of {PROPERTIES} was cut off: its copy is put back");
+            storage.put(&path, bytes)?;
+        }
+        Err(e) => return Err(e.context(&path)),
+    }
+    storage.delete(&Removal::properties_backup())
 }
 
 fn policy(options: &WriterOptions) -> Result<FailedWrites> {

@@ -107,12 +107,8 @@ fn die_everywhere(make: impl Fn() -> Place, kind: Kind, death: Death) {
             assert!(place.storage.is_object_store() && death == Death::After, "{what}: a commit was called a failure");
         }
         std::thread::sleep(DEAD_AFTER);
-        // The next writer, alive. It rolls back, writes to the same groups, and leaves no trace of the dead one. Whatever
-        // died after its commit left its markers until somebody sweeps.
+        // The next writer, alive. It rolls back, writes to the same groups, and leaves no trace of the dead one.
         write(place.storage.clone(), kind, &news).unwrap_or_else(|e| panic!("{what}: the next writer fails: {e}"));
-        let critical = quick(&place.storage).critical().unwrap();
-        hudifs::write::rollback::sweep(&quick(&place.storage), &critical).unwrap();
-        drop(critical);
         check_tidy(&place.storage, kind, &what);
         if !faulty.is_dead() {
             assert!(at > 10, "a write has more mutations than {at}: {:?}", faulty.log());
@@ -165,9 +161,6 @@ fn a_rollback_that_dies_anywhere_is_carried_out_by_the_next_writer() {
                 std::thread::sleep(DEAD_AFTER);
                 write(place.storage.clone(), kind, &news)
                     .unwrap_or_else(|e| panic!("{what}: the next writer fails: {e}"));
-                let critical = quick(&place.storage).critical().unwrap();
-                hudifs::write::rollback::sweep(&quick(&place.storage), &critical).unwrap();
-                drop(critical);
                 check_tidy(&place.storage, kind, &what);
                 if !faulty.is_dead() {
                     assert!(at > 20, "{:?}", faulty.log());
@@ -240,4 +233,27 @@ fn odd_names_survive() {
     let made = create::create(&*place.storage, &spec).unwrap();
     assert_eq!((made.name(), made.database()), ("t = a:b #1!", Some("d\\e ü")));
     assert_eq!(timeline(&place.storage).config().name(), "t = a:b #1!");
+}
+
+/// An update of the properties that was cut off is ended by the next writer, unless it may be under way.
+#[test]
+fn properties_are_put_back() {
+    let place = local();
+    table(&place, KINDS[0]);
+    let base = place.storage.local_path(&path(".hoodie")).unwrap();
+    let (file, backup) = (base.join("hoodie.properties"), base.join("hoodie.properties.backup"));
+    std::fs::rename(&file, &backup).unwrap();
+    write(place.storage.clone(), KINDS[0], &[]).unwrap();
+    assert!(!file.exists() && backup.exists(), "it is young");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for torn in [None, Some(""), Some("hoodie.table.name=")] {
+        if let Some(torn) = torn {
+            std::fs::copy(&file, &backup).unwrap();
+            std::fs::write(&file, torn).unwrap();
+        }
+        std::fs::File::options().write(true).open(&backup).unwrap().set_modified(old).unwrap();
+        write(place.storage.clone(), KINDS[0], &[]).unwrap();
+        assert!(file.exists() && !backup.exists());
+        assert_eq!(timeline(&place.storage).config().name(), "t");
+    }
 }
