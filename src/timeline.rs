@@ -7,6 +7,7 @@
 //! The metadata table is a Hudi table of its own, so a timeline is loaded for a root: the table's base, or `.hoodie/metadata`.
 //! Format: docs/format.md, "Instants".
 
+mod archive;
 mod config;
 mod content;
 mod history;

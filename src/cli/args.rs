@@ -227,6 +227,9 @@ pub struct TimelineArgs {
     /// Target, output and store.
     #[command(flatten)]
     pub read: ReadArgs,
+    /// Archived instants too
+    #[arg(long)]
+    pub all: bool,
     /// The table, where the target serves several
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,

@@ -44,6 +44,9 @@ impl FileSink for Watching {
     fn end(&mut self, failed: &[Problem], summary: &FilesSummary) -> io::Result<()> {
         self.failed = failed.len();
         self.sink.end(failed, summary)?;
+        for warning in &summary.warnings {
+            output::warn(warning);
+        }
         for problem in failed {
             output::complain(&problem.clone().into_error());
         }

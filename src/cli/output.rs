@@ -29,6 +29,12 @@ pub fn complain(error: &Error) {
     }
 }
 
+/// Tells on standard error what does not make the command fail.
+pub fn warn(text: &str) {
+    // Nothing is left to do if standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "hudifs: warning: {}", printable(text));
+}
+
 /// A colour, used only on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {

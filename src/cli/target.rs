@@ -102,13 +102,13 @@ impl Target {
         }
     }
 
-    /// The instants of a table, with what commits wrote.
-    pub fn timeline(&self, table: Option<&str>) -> Result<Timeline, Stop> {
-        let query = TimelineQuery { counts: true };
+    /// The instants of a table, with what commits wrote, and those that are archived where they are asked for.
+    pub fn timeline(&self, table: Option<&str>, archived: bool) -> Result<Timeline, Stop> {
+        let query = TimelineQuery { counts: true, archived };
         match self {
             Target::Daemon { client, .. } => {
                 let name = self.table_name(table)?;
-                let path = format!("/v1/tables/{}/timeline?counts=true", percent(&name));
+                let path = format!("/v1/tables/{}/timeline?counts=true&archived={archived}", percent(&name));
                 client.get(&path).map_err(Stop::table)
             }
             Target::Direct(service) => service.timeline("", query).map_err(|failure| Stop::table(failure.into())),

@@ -8,7 +8,7 @@ use std::io::Write;
 
 /// Shows the instants of a table, oldest first.
 pub fn run(args: &TimelineArgs) -> Result<(), Stop> {
-    let timeline = Target::find(&args.read.target, &args.read.store)?.timeline(args.table.as_deref())?;
+    let timeline = Target::find(&args.read.target, &args.read.store)?.timeline(args.table.as_deref(), args.all)?;
     if args.read.json {
         return output::json(&timeline);
     }
@@ -33,7 +33,7 @@ pub fn run(args: &TimelineArgs) -> Result<(), Stop> {
         columns.row([
             format!("{}{}", instant.requested, if shown { " *" } else { "" }),
             instant.action.clone(),
-            instant.state.clone(),
+            if instant.archived { "archived".to_owned() } else { instant.state.clone() },
             instant.completed.clone().unwrap_or_default(),
             instant.operation.as_deref().map(output::printable).unwrap_or_default(),
             count(|c| c.partitions),

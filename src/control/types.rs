@@ -102,11 +102,27 @@ pub struct TableStatus {
     /// Why the table is stale or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
+    /// What the view holds, as far as its partitions have been counted; absent until somebody asked (`df` does).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<ViewTotals>,
     /// The lease that tells cleaners of other processes what is in use; absent without a mount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseStatus>,
     /// What the owner should know about the table.
     pub warnings: Vec<String>,
+}
+
+/// Sums over the partitions of a view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewTotals {
+    /// Files listed.
+    pub files: u64,
+    /// Their bytes.
+    pub size_bytes: u64,
+    /// File groups that have only log files, of which the view shows nothing.
+    pub log_only_groups: u64,
+    /// True once every partition is counted.
+    pub complete: bool,
 }
 
 /// The lease that a daemon keeps on a table.
@@ -141,7 +157,7 @@ pub struct Timeline {
     /// The instant that the root shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instant: Option<String>,
-    /// Every instant of the active timeline, oldest first.
+    /// Every instant of the active timeline, oldest first; archived ones before it where they were asked for.
     pub instants: Vec<TimelineInstant>,
 }
 
@@ -163,6 +179,9 @@ pub struct TimelineInstant {
     /// What the commit wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<CommitCounts>,
+    /// True for an instant that is no longer active.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
 }
 
 /// What a commit says that it wrote.
@@ -187,6 +206,9 @@ pub struct TimelineQuery {
     /// Operations and counts too, which costs a read for each completed commit.
     #[serde(default)]
     pub counts: bool,
+    /// Archived instants too, which costs a read of the whole archive.
+    #[serde(default)]
+    pub archived: bool,
 }
 
 /// What `GET /v1/tables/{table}/files` asks for.
@@ -228,6 +250,9 @@ pub struct FilesSummary {
     pub size_bytes: u64,
     /// File groups that have only log files, of which a read-optimized view shows nothing.
     pub log_only_groups: u64,
+    /// What was noticed on the way and does not make the list wrong.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// `GET /v1/tables/{table}/files` as one document. The server streams it, so `files` comes before what is known at the end.

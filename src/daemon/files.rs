@@ -49,6 +49,7 @@ pub fn list(table: &str, snapshot: &Snapshot, partition: Option<&str>, sink: &mu
     if !begun {
         sink.begin(table, instant.as_deref()).map_err(gone)?;
     }
+    summary.warnings = snapshot.warnings();
     sink.end(&failed, &summary).map_err(gone)
 }
 

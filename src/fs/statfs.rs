@@ -10,6 +10,7 @@ use super::state::{Generation, ViewState, lock};
 use super::table_fs::{Mounted, TableFs};
 use super::{Fault, Wait};
 use crate::storage::TablePath;
+use crate::view::PartitionView;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,8 +35,18 @@ pub struct StatFs {
     pub free_bytes: u64,
     /// Files that could be added.
     pub free_files: u64,
+    /// File groups that have only log files, of which the view shows nothing.
+    pub log_only_groups: u64,
     /// True once every partition is counted.
     pub complete: bool,
+}
+
+/// What a partition holds, or several.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    files: u64,
+    bytes: u64,
+    log_only_groups: u64,
 }
 
 /// The sums of one table.
@@ -47,8 +58,8 @@ pub struct Totals {
 
 #[derive(Default)]
 struct Sums {
-    /// Files and bytes of each partition that is counted.
-    counted: HashMap<TablePath, (u64, u64)>,
+    /// What each partition that is counted holds.
+    counted: HashMap<TablePath, Counts>,
     /// The generation that `counted` holds for.
     generation: u64,
     /// Since when a count has been under way.
@@ -110,9 +121,14 @@ impl TableFs {
             }
             sums = totals.done.wait_timeout(sums, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let (files, bytes) =
-            sums.counted.values().fold((0u64, 0u64), |(f, b), one| (f + one.0, b.saturating_add(one.1)));
-        StatFs { files, bytes, complete: sums.complete, ..StatFs::default() }
+        sums.total()
+    }
+
+    /// The sums of a table as far as they are known, without asking the store; `None` if nobody has asked yet.
+    pub fn totals(&self, table: &TablePath) -> Option<StatFs> {
+        let totals = lock(&self.totals).get(table).cloned()?;
+        let sums = lock(&totals.sums);
+        Some(sums.total())
     }
 
     /// The sums of these partitions (all, without any) are to be taken again.
@@ -132,6 +148,18 @@ impl TableFs {
         sums.generation = generation;
         sums.complete = false;
         sums.failed = None;
+    }
+}
+
+impl Sums {
+    fn total(&self) -> StatFs {
+        let mut total = StatFs { complete: self.complete, ..StatFs::default() };
+        for one in self.counted.values() {
+            total.files += one.files;
+            total.bytes = total.bytes.saturating_add(one.bytes);
+            total.log_only_groups += one.log_only_groups;
+        }
+        total
     }
 }
 
@@ -174,14 +202,19 @@ impl Totals {
     }
 }
 
-/// A partition's files and bytes. While there is room its list is kept, since whoever asks for sums often walks the tree next.
-fn count_one(part: &Arc<Part>, generation: &Arc<Generation>) -> Option<(u64, u64)> {
+/// What a partition holds. While there is room its list is kept, since whoever asks for sums often walks the tree next.
+fn count_one(part: &Arc<Part>, generation: &Arc<Generation>) -> Option<Counts> {
+    let counts = |view: &PartitionView| Counts {
+        files: view.listed_len() as u64,
+        bytes: view.listed_bytes(),
+        log_only_groups: u64::from(view.log_only_groups()),
+    };
     if part.state.budget.is_full() && !part.is_loaded() {
         let view = generation.view.partition(&part.path).ok()?;
-        return Some((view.listed_len() as u64, view.listed_bytes()));
+        return Some(counts(&view));
     }
     let files = part.files(generation, Wait::Yes).ok()?;
-    Some((files.view.listed_len() as u64, files.view.listed_bytes()))
+    Some(counts(&files.view))
 }
 
 fn free(states: &[Arc<ViewState>]) -> (u64, u64) {

@@ -64,8 +64,8 @@ impl Adapter {
     /// The answer to everything that would change the tree.
     fn refuse(&self, req: &Request, what: &str) -> Errno {
         let message = format!("{what} is refused: the tree is read-only");
-        let hint = "write with Hudi and the mount follows; the control socket, .hudifs/control.sock, takes no writes in this \
-                    version";
+        let place = self.shared.mount_point.display();
+        let hint = format!("write through the control socket: `hudifs upsert FILE --table {place}`; the mount follows");
         tracing::debug!(pid = req.pid(), uid = req.uid(), what, "write refused");
         Event::new(EventCode::WriteRefused, message).hint(hint).record();
         match done::<()>(FuseOp::Write, Instant::now(), Err(Fault::READ_ONLY)) {

@@ -87,7 +87,7 @@ impl Session {
             (true, false) if !may_pass_through() => Serving::Served(NEEDS_ROOT.to_owned()),
             (true, false) => Serving::Passthrough,
         };
-        let shared = Shared::new(fs.clone(), serving);
+        let shared = Shared::new(fs.clone(), mount_point.clone(), serving);
         let adapter = Adapter::new(shared.clone(), if stacked { 2 } else { 1 });
         let (session, keep) = start(adapter, &mount_point, options, &shared)?;
         probe_passthrough(&session, &shared);

@@ -8,6 +8,7 @@ use crate::telemetry::metric::{FUSE_DURATION, FUSE_ERRORS, FUSE_REQUESTS};
 use crate::telemetry::{self, Event, EventCode, FuseOp};
 use fuser::{BackingId, Errno, FileAttr, FileType, INodeNo, ReplyOpen};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,8 @@ pub enum Serving {
 pub struct Shared {
     pub fs: Arc<TableFs>,
     pub walkers: Walkers,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
     /// The way to the thread that tells the kernel; there once the session has begun.
     pub teller: OnceLock<Teller>,
     serving: Mutex<Serving>,
@@ -38,8 +41,9 @@ pub enum Mode {
 }
 
 impl Shared {
-    pub fn new(fs: Arc<TableFs>, serving: Serving) -> Arc<Shared> {
-        Arc::new(Shared { fs, walkers: Walkers::default(), teller: OnceLock::new(), serving: Mutex::new(serving) })
+    pub fn new(fs: Arc<TableFs>, mount_point: PathBuf, serving: Serving) -> Arc<Shared> {
+        let (walkers, teller, serving) = (Walkers::default(), OnceLock::new(), Mutex::new(serving));
+        Arc::new(Shared { fs, walkers, mount_point, teller, serving })
     }
 
     pub fn serving(&self) -> Serving {

@@ -1,12 +1,12 @@
 //! The archived timeline of layout 2: completion times of instants that are no longer active.
 //!
 //! A log-structured tree of Parquet files: `_version_` names a manifest, the manifest names the live files; a folder listing is
-//! used only where `_version_` is missing, to find the newest manifest. Of the files only the columns `instantTime` and
-//! `completionTime` are read: the others hold whole commits. Format: docs/format.md, "History".
+//! used only where `_version_` is missing, to find the newest manifest. Of the files only the columns `instantTime`,
+//! `completionTime` and, where asked for, `action` are read: the others hold whole commits. Format: docs/format.md, "History".
 
 use super::Timeline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::instant::InstantTime;
+use crate::format::instant::{Action, Instant, InstantTime, State};
 use crate::storage::{RandomRead, Storage, TablePath};
 use bytes::Bytes;
 use parquet::column::reader::ColumnReader;
@@ -14,7 +14,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, Read};
 use std::sync::{Arc, mpsc};
 
@@ -93,23 +93,42 @@ impl Timeline {
     }
 }
 
+/// The archived instants with their actions, oldest first.
+pub(super) fn instants(storage: &dyn Storage, folder: &TablePath) -> Result<Vec<Instant>> {
+    let mut found = BTreeMap::new();
+    for (path, name) in files(storage, folder)? {
+        for row in read_file_guarded(storage, &path, true).map_err(|e| e.context(&name))? {
+            let action = row.action.as_deref().and_then(Action::from_name);
+            let action = action.ok_or_else(|| Error::corrupt(format!("{name}: action {:?}", row.action)))?;
+            let completion = Some(row.completion.unwrap_or(row.time));
+            let instant = Instant { requested: row.time, action, state: State::Completed, completion };
+            found.entry((row.time, action)).or_insert(instant);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
 fn read(storage: &dyn Storage, folder: &TablePath) -> Result<History> {
     let mut history = History::default();
-    let Some(version) = newest_version(storage, folder)? else { return Ok(history) };
+    for (path, name) in files(storage, folder)? {
+        for row in read_file_guarded(storage, &path, false).map_err(|e| e.context(&name))? {
+            // An instant that was archived without a completion time completed when it was requested, as in Hudi.
+            history.completions.entry(row.time).or_insert(row.completion.unwrap_or(row.time));
+        }
+    }
+    Ok(history)
+}
+
+/// The live files, as the newest manifest has them, with their names.
+fn files(storage: &dyn Storage, folder: &TablePath) -> Result<Vec<(TablePath, String)>> {
+    let Some(version) = newest_version(storage, folder)? else { return Ok(Vec::new()) };
     let path = folder.join(&format!("manifest_{version}"))?;
     let manifest = storage.read(&path, MANIFEST_LEN_MAX).map_err(|e| e.context(format!("manifest {version}")))?;
     let manifest: Manifest = serde_json::from_slice(&manifest)
         .map_err(|e| Error::corrupt(format!("manifest {version} is not JSON of a manifest: {e}")).with_source(e))?;
-    for file in manifest.files {
-        let outside = |e: Error| Error::corrupt(e.message()).context(format!("manifest {version}"));
-        let path = folder.join(&file.file_name).map_err(outside)?;
-        let times = read_file_guarded(storage, &path).map_err(|e| e.context(&file.file_name))?;
-        for (time, completion) in times {
-            // An instant that was archived without a completion time completed when it was requested, as in Hudi.
-            history.completions.entry(time).or_insert(completion.unwrap_or(time));
-        }
-    }
-    Ok(history)
+    let outside = |e: Error| Error::corrupt(e.message()).context(format!("manifest {version}"));
+    let path_of = |file: ManifestFile| Ok((folder.join(&file.file_name).map_err(outside)?, file.file_name));
+    manifest.files.into_iter().map(path_of).collect()
 }
 
 /// The number in `_version_`, else the largest of a manifest; `None` without any.
@@ -131,17 +150,22 @@ fn newest_version(storage: &dyn Storage, folder: &TablePath) -> Result<Option<u6
     Ok(entries.iter().filter_map(|e| e.name.strip_prefix("manifest_")?.parse().ok()).max())
 }
 
-/// Requested and completion times of one file.
-type Times = Vec<(InstantTime, Option<InstantTime>)>;
+/// What is read of an instant.
+struct Row {
+    time: InstantTime,
+    completion: Option<InstantTime>,
+    /// Where it was asked for.
+    action: Option<String>,
+}
 
 /// The Parquet library panics over some damaged footers (negative lengths, for one); here that is a damaged file like others.
-fn read_file_guarded(storage: &dyn Storage, path: &TablePath) -> Result<Times> {
-    let read = std::panic::AssertUnwindSafe(|| read_file(storage, path));
+fn read_file_guarded(storage: &dyn Storage, path: &TablePath, actions: bool) -> Result<Vec<Row>> {
+    let read = std::panic::AssertUnwindSafe(|| read_file(storage, path, actions));
     std::panic::catch_unwind(read)
         .unwrap_or_else(|_| Err(Error::corrupt("cannot be read as Parquet: its footer or a page makes no sense")))
 }
 
-fn read_file(storage: &dyn Storage, path: &TablePath) -> Result<Times> {
+fn read_file(storage: &dyn Storage, path: &TablePath, actions: bool) -> Result<Vec<Row>> {
     let mut found = Vec::new();
     let bad = |e: ParquetError| Error::corrupt(format!("cannot be read as Parquet: {e}")).with_source(e);
     let reader = SerializedFileReader::new(Ranges(storage.open(path, None)?)).map_err(bad)?;
@@ -151,40 +175,45 @@ fn read_file(storage: &dyn Storage, path: &TablePath) -> Result<Times> {
         found.ok_or_else(|| Error::corrupt(format!("has no column {name}")))
     };
     let (time, completion) = (column("instantTime")?, column("completionTime")?);
+    let action = if actions { Some(column("action")?) } else { None };
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).map_err(bad)?;
-        let times = read_column(group.get_column_reader(time).map_err(bad)?)?;
-        let completions = read_column(group.get_column_reader(completion).map_err(bad)?)?;
-        found.extend(times.into_iter().zip(completions).filter_map(|(time, completion)| Some((time?, completion))));
+        let read = |column: usize| read_column(group.get_column_reader(column).map_err(bad)?);
+        let mut actions = action.map(read).transpose()?.unwrap_or_default().into_iter();
+        for (time, completion) in read(time)?.iter().zip(read(completion)?) {
+            let action = actions.next().flatten().map(|a| String::from_utf8_lossy(a.data()).into_owned());
+            let (time, completion) = (instant(time.as_ref())?, instant(completion.as_ref())?);
+            found.extend(time.map(|time| Row { time, completion, action }));
+        }
     }
     Ok(found)
 }
 
-/// One column of instant times, `None` for null.
-fn read_column(column: ColumnReader) -> Result<Vec<Option<InstantTime>>> {
+fn instant(value: Option<&ByteArray>) -> Result<Option<InstantTime>> {
+    let parse = |v: &ByteArray| std::str::from_utf8(v.data()).ok().and_then(InstantTime::parse);
+    let bad = || Error::corrupt("holds an instant time that is not digits");
+    value.map(|v| parse(v).ok_or_else(bad)).transpose()
+}
+
+/// One column of strings, `None` for null.
+fn read_column(column: ColumnReader) -> Result<Vec<Option<ByteArray>>> {
     let ColumnReader::ByteArrayColumnReader(mut column) = column else {
-        return Err(Error::corrupt("a column of instant times is not of strings"));
+        return Err(Error::corrupt("a column of instants is not of strings"));
     };
-    let mut times = Vec::new();
+    let mut values_read = Vec::new();
     loop {
         let (mut values, mut levels): (Vec<ByteArray>, Vec<i16>) = (Vec::new(), Vec::new());
         let (rows, _, _) = column
             .read_records(BATCH, Some(&mut levels), None, &mut values)
             .map_err(|e| Error::corrupt(format!("cannot be read as Parquet: {e}")).with_source(e))?;
         if rows == 0 {
-            return Ok(times);
+            return Ok(values_read);
         }
         let mut values = values.into_iter();
         // A column that cannot be null has no levels: each row has a value.
         let present = (0..rows).map(|row| levels.get(row).is_none_or(|l| *l > 0));
         for present in present.collect::<Vec<bool>>() {
-            let value = if present { values.next() } else { None };
-            let parsed = value.as_ref().map(|v| std::str::from_utf8(v.data()).ok().and_then(InstantTime::parse));
-            match parsed {
-                Some(None) => return Err(Error::corrupt("holds an instant time that is not digits")),
-                Some(time) => times.push(time),
-                None => times.push(None),
-            }
+            values_read.push(if present { values.next() } else { None });
         }
     }
 }

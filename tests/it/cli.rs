@@ -5,7 +5,7 @@ mod life;
 mod run;
 mod write;
 
-use crate::common::{golden, golden_answer, has_golden};
+use crate::common::{golden, golden_answer, has_golden, repo, unpack};
 use run::{Finished, can_mount, hudifs};
 use serde_json::Value;
 use std::io::Read;
@@ -39,6 +39,48 @@ fn exit_codes_tell_what_went_wrong() {
             assert!(done.err.starts_with("hudifs: ") || args[0] == "doctor", "{args:?}: {}", done.err);
         }
     }
+}
+
+fn fixture(name: &str) -> crate::common::Unpacked {
+    unpack(&repo().join(format!("tests/fixtures/{name}.zip")), name)
+}
+
+#[test]
+fn archived_instants_are_shown_when_asked_for() {
+    let table = fixture("v6_cow_archived_plain_mdt");
+    let base = table.base().to_str().unwrap().to_owned();
+    let instants = |args: &[&str]| {
+        let timeline = json(&hudifs(&[&["timeline", "--json", &base], args].concat()));
+        timeline["instants"].as_array().unwrap().clone()
+    };
+    let (active, all) = (instants(&[]), instants(&["--all"]));
+    assert!(active.iter().all(|i| i["archived"].is_null()));
+    let archived = all.iter().take_while(|i| i["archived"] == true).count();
+    assert!(archived > 0 && all[archived..] == active[..], "archived ones come first");
+    let commits = all.iter().filter(|i| i["action"] == "commit" && i["state"] == "completed").count();
+    assert_eq!(commits, 12);
+    let text = hudifs(&["timeline", "--all", &base]).out;
+    assert_eq!(text.lines().filter(|l| l.contains("archived")).count(), archived);
+}
+
+#[test]
+fn what_a_listing_noticed_is_told_beside_it() {
+    let table = fixture("v6_cow_encoded_mdt");
+    let base = table.base().to_str().unwrap().to_owned();
+    let clean = hudifs(&["files", &base]);
+    assert_eq!((clean.code, clean.err.as_str()), (Some(0), ""));
+    for entry in std::fs::read_dir(table.base().join(".hoodie/metadata/files")).unwrap() {
+        std::fs::write(entry.unwrap().path(), "torn").unwrap();
+    }
+    let told = hudifs(&["files", &base]);
+    assert_eq!((told.code, told.out == clean.out), (Some(0), true), "{}", told.err);
+    assert!(
+        told.err.starts_with("hudifs: warning: ") && told.err.contains("the storage is listed instead"),
+        "{}",
+        told.err
+    );
+    let document = json(&hudifs(&["files", "--json", &base]));
+    assert!(document["summary"]["warnings"][0].as_str().unwrap().contains("the storage is listed instead"));
 }
 
 #[test]

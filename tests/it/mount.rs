@@ -325,7 +325,7 @@ fn the_daemon_itself_refuses_writes_as_well() {
     assert_eq!(before, after);
     let events = hudifs::telemetry::event::recent();
     let told = events.iter().find(|e| e.code == hudifs::telemetry::EventCode::WriteRefused).unwrap();
-    assert!(told.hint.as_deref().unwrap().contains("control.sock"));
+    assert!(told.hint.as_deref().unwrap().contains("hudifs upsert FILE --table /"), "{:?}", told.hint);
 }
 
 #[test]

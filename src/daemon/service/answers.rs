@@ -110,13 +110,19 @@ impl Service {
         let shown = self.shown(entry)?;
         // Opened, or nothing would be shown.
         let storage = entry.opened_table().filter(|_| query.counts).map(|t| t.storage().clone());
-        let document = |i| instant_document(&shown, i, storage.as_deref());
-        let instants = shown.timeline().instants().iter().map(document);
-        Ok(Timeline {
-            table: entry.name.clone(),
-            instant: shown.instant().map(|i| i.to_string()),
-            instants: instants.collect(),
-        })
+        let active = shown.timeline().instants().iter().map(|i| instant_document(&shown, i, storage.as_deref()));
+        let mut instants = if query.archived { self.archived_of(entry, &shown)? } else { Vec::new() };
+        instants.extend(active);
+        Ok(Timeline { table: entry.name.clone(), instant: shown.instant().map(|i| i.to_string()), instants })
+    }
+
+    /// The archived instants of a table, without what they wrote: their files are gone.
+    fn archived_of(&self, entry: &Entry, shown: &Snapshot) -> Result<Vec<TimelineInstant>, Failure> {
+        let Some(table) = entry.opened_table() else { return Ok(Vec::new()) };
+        let archived =
+            shown.timeline().archived(&**table.storage()).map_err(|e| Failure::from(e).table(&entry.name))?;
+        let document = |i| TimelineInstant { archived: true, ..instant_document(shown, i, None) };
+        Ok(archived.iter().map(document).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! State as documents: the control socket's status and the mount's virtual files.
 
 use super::{Entry, Service, Watched, passthrough};
-use crate::control::types::{Memory, Pin, Status, TableStatus, TimelineQuery};
+use crate::control::types::{Memory, Pin, Status, TableStatus, TimelineQuery, ViewTotals};
 use crate::format::properties::TableType;
 use crate::fs::{self, Host, VirtualFile};
 use crate::telemetry::{Cache, TableState, event, metric};
@@ -69,6 +69,12 @@ impl Service {
             watch: state.watched.as_str().to_owned(),
             refreshed_ms: state.refreshed_ms,
             error: state.error.clone(),
+            totals: self.mounted.get().and_then(|m| m.fs.totals(&entry.path)).map(|t| ViewTotals {
+                files: t.files,
+                size_bytes: t.bytes,
+                log_only_groups: t.log_only_groups,
+                complete: t.complete,
+            }),
             lease: self.mounted.get().map(|_| state.lease.at_present(self.options.read_only)),
             warnings: snapshot.map(|s| s.warnings()).unwrap_or_default(),
         }

@@ -15,6 +15,8 @@ pub(super) fn store_error(what: &str, e: object_store::Error) -> Error {
     let (text, innermost) = chain(&e);
     let reason = reason(&text, &innermost);
     let kind = match &e {
+        // The bytes are there and will not be given: no right helps, and no other try.
+        _ if is_archived(&text) => ErrorKind::Unsupported,
         object_store::Error::NotFound { .. } => ErrorKind::NotFound,
         object_store::Error::AlreadyExists { .. } => ErrorKind::AlreadyExists,
         object_store::Error::Precondition { .. } | object_store::Error::NotModified { .. } => ErrorKind::Stale,
@@ -30,6 +32,11 @@ pub(super) fn store_error(what: &str, e: object_store::Error) -> Error {
         None => error,
     };
     error.with_source(e)
+}
+
+/// True where the store keeps the object in an archive, from which it must be brought back first (S3, Azure).
+fn is_archived(text: &str) -> bool {
+    text.contains("InvalidObjectState") || text.contains("BlobArchived")
 }
 
 /// The text of an error with that of all its causes, and the innermost one's alone.
@@ -93,7 +100,7 @@ fn hint(kind: ErrorKind, text: &str) -> Option<&'static str> {
         ErrorKind::NotFound if text.contains("NoSuchBucket") || text.contains("ContainerNotFound") => {
             "the bucket does not exist at this endpoint; check its name, --endpoint-url and --region"
         }
-        ErrorKind::Denied if text.contains("InvalidObjectState") => {
+        ErrorKind::Unsupported if is_archived(text) => {
             "the object is archived; restore it in the store, then read again"
         }
         ErrorKind::Denied if text.contains("hadoop") => {
@@ -152,7 +159,7 @@ mod tests {
     fn an_archived_object_says_so() {
         let source = "403 <Error><Code>InvalidObjectState</Code><Message>storage class</Message></Error>";
         let e = store_error("k", object_store::Error::PermissionDenied { path: "k".into(), source: source.into() });
-        assert_eq!(e.kind(), ErrorKind::Denied);
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "not a matter of rights: EIO, not EACCES");
         assert!(e.to_string().contains("InvalidObjectState") && e.hint().unwrap().contains("restore"), "{e}");
     }
 

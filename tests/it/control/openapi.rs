@@ -197,6 +197,7 @@ fn full_table() -> TableStatus {
         watch: "poll".into(),
         refreshed_ms: Some(1),
         error: Some(full_problem()),
+        totals: Some(ViewTotals { files: 1, size_bytes: 1, log_only_groups: 1, complete: true }),
         lease: Some(LeaseStatus {
             state: "held".into(),
             expires_ms: Some(1),
@@ -300,6 +301,7 @@ fn types_and_schemas_have_the_same_fields() {
         state: "completed".into(),
         operation: text(),
         counts: Some(CommitCounts::default()),
+        archived: true,
     };
     let file = FileEntry {
         partition: "p".into(),
@@ -316,6 +318,7 @@ fn types_and_schemas_have_the_same_fields() {
         ("Memory", json!(status.memory)),
         ("TableStatus", json!(full_table())),
         ("LeaseStatus", json!(full_table().lease)),
+        ("ViewTotals", json!(full_table().totals)),
         ("Tables", json!(Tables { tables: vec![full_table()] })),
         ("Timeline", json!(Timeline { table: "t".into(), instant: text(), instants: vec![instant.clone()] })),
         ("TimelineInstant", json!(instant)),

@@ -1,12 +1,14 @@
 //! The timeline as it is found: half-written properties, old names in new layouts, archived instants, refreshes.
 
 use super::built::{Built, replacing, time};
-use crate::common::{golden, golden_names};
+use crate::common::{golden, golden_names, repo, unpack};
 use hudifs::ErrorKind;
 use hudifs::format::instant::{Action, State, Zone};
 use hudifs::format::plan;
 use hudifs::storage::{LocalStorage, Storage, TablePath};
 use hudifs::timeline::{Timeline, load_config};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -284,4 +286,63 @@ fn folders_that_lead_out_of_the_table() {
         let error = timeline.completion_time(&*table.storage(), time("001")).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound), "{error}");
     }
+}
+
+fn fixture(name: &str) -> crate::common::Unpacked {
+    unpack(&repo().join(format!("tests/fixtures/{name}.zip")), name)
+}
+
+/// Twelve commits were made; the archiver has taken the first ones out of the active timeline.
+#[test]
+fn archived_instants_of_both_layouts_complete_the_history() {
+    for (name, commits) in [("v6_cow_archived_plain_mdt", 12), ("v8_cow_archived_hive_mdt", 12)] {
+        let table = fixture(name);
+        let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new(&table.base()).unwrap());
+        let config = load_config(&*storage, &TablePath::root()).unwrap();
+        let timeline = Timeline::load(&*storage, &TablePath::root(), &config).unwrap();
+        let archived = timeline.archived(&*storage).unwrap();
+        assert!(archived.windows(2).all(|w| (w[0].requested, w[0].action) < (w[1].requested, w[1].action)), "{name}");
+        let active = timeline.writes().map(|i| i.requested).collect::<BTreeSet<_>>();
+        let old = archived.iter().filter(|i| i.action.is_write()).map(|i| i.requested).collect::<BTreeSet<_>>();
+        assert!(!old.is_empty() && active.is_disjoint(&old), "{name}");
+        assert_eq!(active.len() + old.len(), commits, "{name}: {active:?} {old:?}");
+        // What Spark was asked about right after each commit, before it was archived.
+        let answer = std::fs::read(repo().join(format!("tests/fixtures/{name}.json"))).unwrap();
+        let known: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        for instant in known["time_travel"].as_object().unwrap().keys() {
+            let time = time(instant);
+            assert!(active.contains(&time) || old.contains(&time), "{name}: {instant}");
+        }
+        assert!(archived.iter().all(|i| i.is_completed()), "{name}");
+        assert!(archived.iter().any(|i| i.action == Action::Clean) || name.starts_with("v8"), "{name}");
+        assert!(timeline.warnings().is_empty(), "{:?}", timeline.warnings());
+    }
+}
+
+#[test]
+fn a_damaged_archive_loses_its_own_instants_and_says_so() {
+    let table = fixture("v6_cow_archived_plain_mdt");
+    let folder = table.base().join(".hoodie/archived");
+    let is_log = |p: &PathBuf| p.file_name().unwrap().to_str().unwrap().starts_with(".commits_.archive.");
+    let logs: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).filter(is_log).collect();
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new(&table.base()).unwrap());
+    let config = load_config(&*storage, &TablePath::root()).unwrap();
+    let load = || Timeline::load(&*storage, &TablePath::root(), &config).unwrap();
+    let all = load().archived(&*storage).unwrap().len();
+    for log in &logs {
+        let whole = std::fs::read(log).unwrap();
+        let overwritten = [&whole[..20], &[0xff; 8], &whole[28..]].concat();
+        for damage in [b"#HUDI#".to_vec(), b"no log".to_vec(), whole[..whole.len() / 2 + 7].to_vec(), overwritten] {
+            std::fs::write(log, &damage).unwrap();
+            let timeline = load();
+            let left = timeline.archived(&*storage).unwrap().len();
+            let told = timeline.warnings().iter().any(|w| w.contains(".commits_.archive."));
+            assert!(left <= all && told, "{}: {:?}", log.display(), timeline.warnings());
+        }
+        std::fs::write(log, &whole).unwrap();
+    }
+    assert!(!logs.is_empty());
+    assert_eq!(load().archived(&*storage).unwrap().len(), all);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(load().archived(&*storage).unwrap().is_empty());
 }
