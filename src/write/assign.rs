@@ -10,6 +10,11 @@ use crate::storage::TablePath;
 use crate::table::{FileSlice, Snapshot};
 use std::collections::{HashMap, VecDeque};
 
+/// Digits behind the bucket in the id of its group.
+const BUCKET_TAIL: usize = 24;
+/// Ids that are tried for a bucket's group: each was replaced once.
+const BUCKET_IDS_MAX: usize = 100;
+
 /// A target's place in [`Assigner::targets`].
 pub(super) type TargetId = u32;
 
@@ -146,8 +151,26 @@ impl<'a> Assigner<'a> {
         }
         match known.slices.keys().find(|id| id.starts_with(&bucket)).cloned() {
             Some(existing) => self.target(partition, &existing),
-            None => self.add(partition, file_id, None),
+            None => {
+                let id = self.bucket_id(partition, &bucket).unwrap_or(file_id);
+                self.add(partition, id, None)
+            }
         }
+    }
+
+    /// The id of a bucket's first group: the one that Java's writers without locks give it, so that two writers who make it at
+    /// once are found to be in conflict. Where that group was replaced, one that tells when; `None` if all of them were.
+    fn bucket_id(&self, partition: &str, bucket: &str) -> Option<String> {
+        let mut digits = "0".repeat(BUCKET_TAIL);
+        for _ in 0..BUCKET_IDS_MAX {
+            let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+            let id = format!("{bucket}-{}-{}-{}-{}-0", part(0..4), part(4..8), part(8..12), part(12..24));
+            match self.snapshot.context().replaced_at(partition, &id) {
+                None => return Some(id),
+                Some(at) => digits = format!("{:0<BUCKET_TAIL$}", at.as_str()),
+            }
+        }
+        None
     }
 
     fn with_room(&mut self, partition: &str) -> Result<TargetId> {

@@ -182,6 +182,17 @@ fn a_bucket_is_a_function_of_the_key() {
             let placed = index.place(&Key { partition: &partition, key: &key }).unwrap().unwrap();
             assert_eq!(placed[..8], group[..8], "{key}");
         }
+        // Replaced, a bucket gets another group, and so does the next writer that knows nothing of it.
+        let ids = |writer: &Writer| -> std::collections::BTreeSet<String> {
+            slices_of(&writer.table().snapshot()).unwrap().into_iter().map(|s| s.partition + "/" + &s.file_id).collect()
+        };
+        let first = ids(&writer);
+        assert!(first.iter().all(|id| id.ends_with("-0000-0000-0000-000000000000-0")), "{first:?}");
+        writer.run(WriteRequest::delete_partitions(vec!["p0".to_owned()])).unwrap();
+        run(&writer, Operation::Upsert, &spread(0..60));
+        let second = ids(&writer);
+        assert_eq!((second.len(), second.intersection(&first).count()), (9, 6), "{second:?}");
+        check(&setup, &writer, "after a partition was deleted");
         let odd = Row { id: "urn:x:1".to_owned(), ..row(1, 0, 1) };
         let failed = writer.run(WriteRequest::new(Operation::Upsert, rows::records(&[odd], 9))).unwrap_err();
         assert!(failed.to_string().contains("urn:x:1"), "{failed}");
