@@ -27,6 +27,7 @@ use types::{Field, Record, Type};
 
 pub(crate) use conform::retype;
 pub use resolve::{of_parquet, of_snapshot};
+pub(crate) use types::decimal_bytes;
 
 /// The columns of a table, without meta columns. Cheap to clone.
 #[derive(Clone, Debug)]

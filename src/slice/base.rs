@@ -164,7 +164,7 @@ impl BaseWriter {
         let stored = self.sink.finish().map_err(|e| e.context(&self.path))?;
         let runtime = RuntimeStats { create_ms: self.started.elapsed().as_millis() as u64, ..RuntimeStats::default() };
         Ok(WrittenFile {
-            columns: if self.options.column_ranges { statistics::of_file(&metadata) } else { Vec::new() },
+            columns: if self.options.column_ranges { statistics::of_file(&metadata, false) } else { Vec::new() },
             stat: WriteStat {
                 num_inserts: self.rows,
                 runtime: Some(runtime),

@@ -78,7 +78,7 @@ pub(super) fn leaves_of(schema: &SchemaDescriptor, columns: usize) -> Result<Vec
     for leaf in 0..schema.num_columns() {
         let range = leaves.get_mut(schema.get_column_root_idx(leaf));
         let range = range.ok_or_else(|| Error::internal("a Parquet column that is none of the table's"))?;
-        *range = if range.is_empty() { leaf..leaf + 1 } else { range.start..leaf + 1 };
+        *range = if range.end == range.start { leaf..leaf + 1 } else { range.start..leaf + 1 };
     }
     Ok(leaves)
 }

@@ -3,8 +3,8 @@
 
 use super::BaseOptions;
 use crate::error::Result;
-use crate::format::bloom::BloomFilter;
-use arrow::array::{Array, StringArray};
+use crate::format::bloom::{BloomFilter, BloomKind};
+use arrow::array::StringArray;
 use parquet::file::metadata::KeyValue;
 use std::cmp::Ordering;
 
@@ -34,9 +34,19 @@ impl KeySummary {
         Ok(KeySummary { bloom: options.new_bloom()?, added: 0, is_full: false, range: None })
     }
 
-    /// Of a file that is known already; `held` keys are in the filter.
-    pub fn continued(bloom: Option<BloomFilter>, held: u64, range: Option<(String, String)>) -> KeySummary {
-        KeySummary { bloom, added: held, is_full: false, range }
+    /// Of a file that is known already, by its footer: `held` keys are in its filter. `None` where the footer lacks what
+    /// the options want, or where it cannot be understood: then all keys must be added.
+    pub fn of_footer(entries: &[KeyValue], held: u64, options: &BaseOptions) -> Option<KeySummary> {
+        let entry = |key: &str| entries.iter().find(|e| e.key == key).and_then(|e| e.value.as_deref());
+        let range = Some((entry(KEY_MIN)?.to_owned(), entry(KEY_MAX)?.to_owned()));
+        let bloom = match (options.bloom, entry(BLOOM).or_else(|| entry(BLOOM_OLD))) {
+            (None, _) => None,
+            (Some(_), text) => {
+                let kind = BloomKind::from_code(entry(BLOOM_TYPE).unwrap_or(BloomKind::Simple.code()))?;
+                Some(BloomFilter::parse_text(kind, text?.as_bytes()).ok()?)
+            }
+        };
+        Some(KeySummary { bloom, added: held, is_full: false, range })
     }
 
     /// Adds keys.

@@ -118,11 +118,7 @@ impl KeyFile {
 
     /// The leaf that a meta column is.
     fn column(&self, name: &str) -> Result<usize> {
-        let schema = self.metadata.file_metadata().schema_descr();
-        let found = schema.columns().iter().position(|c| c.path().parts() == [name]);
-        found.ok_or_else(|| {
-            Error::corrupt(format!("{}: has no column {name}, so that its keys are not known", self.file.name()))
-        })
+        leaf_of(&self.metadata, name, self.file.name())
     }
 
     /// Hands over the batches of some row groups with those columns, which come in the order of the file.
@@ -149,8 +145,15 @@ impl KeyFile {
 const COMMIT_TIME: &str = META_COLUMNS[0];
 const KEY: &str = META_COLUMNS[2];
 
+/// The leaf that a meta column is in a base file.
+pub(super) fn leaf_of(metadata: &ParquetMetaData, name: &str, file: &str) -> Result<usize> {
+    let schema = metadata.file_metadata().schema_descr();
+    let found = schema.columns().iter().position(|c| c.path().parts() == [name]);
+    found.ok_or_else(|| Error::corrupt(format!("{file}: has no column {name}, so that its keys are not known")))
+}
+
 /// The part of the sorted keys that a row group may hold.
-fn within<'k>(group: &RowGroupMetaData, column: usize, keys: &'k [&'k str]) -> &'k [&'k str] {
+pub(super) fn within<'k>(group: &RowGroupMetaData, column: usize, keys: &'k [&'k str]) -> &'k [&'k str] {
     let statistics = group.columns().get(column).and_then(|c| c.statistics());
     let Some(statistics) = statistics.filter(|s| !s.is_min_max_deprecated()) else { return keys };
     let (Some(min), Some(max)) = (statistics.min_bytes_opt(), statistics.max_bytes_opt()) else { return keys };

@@ -15,6 +15,7 @@ mod rules;
 mod store;
 mod table;
 
+pub(in crate::slice) use adapt::adapt;
 pub use records::LogCounts;
 pub use table::{for_each_batch, slices_of};
 

@@ -11,14 +11,23 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 use std::cmp::Ordering;
 
-/// The ranges of all columns that are not within lists and maps.
-pub(super) fn of_file(metadata: &ParquetMetaData) -> Vec<ColumnRange> {
+/// Texts of up to so many bytes are not cut by any writer.
+const NEVER_CUT: usize = 32;
+
+/// The ranges of all columns that are not within lists and maps. `is_javas`: parts of the file were written by Java, which
+/// never cuts bounds and does not say so.
+pub(super) fn of_file(metadata: &ParquetMetaData, is_javas: bool) -> Vec<ColumnRange> {
     let schema = metadata.file_metadata().schema_descr();
     let leaves = (0..schema.num_columns()).filter(|leaf| schema.column(*leaf).max_rep_level() == 0);
-    leaves.filter_map(|leaf| of_column(metadata, leaf, &schema.column(leaf))).collect()
+    leaves.filter_map(|leaf| of_column(metadata, leaf, &schema.column(leaf), is_javas)).collect()
 }
 
-fn of_column(metadata: &ParquetMetaData, leaf: usize, descriptor: &ColumnDescriptor) -> Option<ColumnRange> {
+fn of_column(
+    metadata: &ParquetMetaData,
+    leaf: usize,
+    descriptor: &ColumnDescriptor,
+    is_javas: bool,
+) -> Option<ColumnRange> {
     let mut range = ColumnRange {
         column: descriptor.path().string(),
         min: None,
@@ -44,18 +53,28 @@ fn of_column(metadata: &ParquetMetaData, leaf: usize, descriptor: &ColumnDescrip
         if nulls == values {
             continue;
         }
-        if !has_exact_order(statistics) {
+        if !is_exact(statistics, is_javas) {
             return None;
         }
         let (min, max) = bounds(statistics, descriptor)?;
+        // Of a row group in which there are no other numbers; elsewhere they are left out of the bounds.
+        if is_nan(&min) || is_nan(&max) {
+            continue;
+        }
         range.min = Some(extreme(range.min.take(), min, Ordering::Less));
         range.max = Some(extreme(range.max.take(), max, Ordering::Greater));
     }
     Some(range)
 }
 
-fn has_exact_order(statistics: &Statistics) -> bool {
-    !statistics.is_min_max_deprecated() && statistics.min_is_exact() && statistics.max_is_exact()
+fn is_exact(statistics: &Statistics, is_javas: bool) -> bool {
+    let uncut =
+        |bytes: Option<&[u8]>, is_exact: bool| is_exact || is_javas || bytes.is_some_and(|b| b.len() <= NEVER_CUT);
+    let is_bytes = matches!(statistics, Statistics::ByteArray(_) | Statistics::FixedLenByteArray(_));
+    !statistics.is_min_max_deprecated()
+        && (!is_bytes
+            || (uncut(statistics.min_bytes_opt(), statistics.min_is_exact())
+                && uncut(statistics.max_bytes_opt(), statistics.max_is_exact())))
 }
 
 fn bounds(statistics: &Statistics, descriptor: &ColumnDescriptor) -> Option<(Bound, Bound)> {
@@ -83,6 +102,14 @@ fn bounds(statistics: &Statistics, descriptor: &ColumnDescriptor) -> Option<(Bou
             both(s.min_opt().and_then(bound), s.max_opt().and_then(bound))
         }
         Statistics::Int96(_) => None,
+    }
+}
+
+fn is_nan(bound: &Bound) -> bool {
+    match bound {
+        Bound::Float(value) => value.is_nan(),
+        Bound::Double(value) => value.is_nan(),
+        _ => false,
     }
 }
 

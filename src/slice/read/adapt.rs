@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
 /// The columns of `schema`; those that the rows lack are null.
-pub(super) fn adapt(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(in crate::slice) fn adapt(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let found = batch.schema_ref().fields();
     let columns = schema.fields().iter().map(|field| {
         let at = found.iter().position(|f| f.name() == field.name());
