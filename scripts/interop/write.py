@@ -90,7 +90,9 @@ class History:
                           options={k.replace(".", "__"): v for k, v in options.items()})
         if by == "hudifs":
             metadata = ["--no-metadata"] if not self.metadata else ["--metadata", "files,record_index" if self.index == "record_index" else "files"]
-            self.hudifs("create", self.path, "--record-key", "id", "--partition-by", "part", "--hive-style", "--ordering", "ts", "--type", self.kind,
+            # Text has no decimals and dates of its own: the table's columns say what they are.
+            self.save([], schema := self.work / "schema.parquet")
+            self.hudifs("create", self.path, "--schema", schema, "--record-key", "id", "--partition-by", "part", "--hive-style", "--ordering", "ts", "--type", self.kind,
                         "--table-version", self.version, "--set", f"hoodie.index.type={options['hoodie.index.type']}", *self.settings(), *metadata)
 
     def write(self, by, operation, rows):
