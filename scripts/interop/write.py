@@ -19,6 +19,9 @@ import zlib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
+import hudi as hudi_rs  # noqa: E402
+# The fixtures' own module has that name too, and is what `spark` wants.
+del sys.modules["hudi"]
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
@@ -89,6 +92,7 @@ class History:
         self.spark.create(self.name, str(self.path), self.kind, self.version, metadata=self.metadata,
                           options={k.replace(".", "__"): v for k, v in options.items()})
         if by == "hudifs":
+            self.path.mkdir(parents=True, exist_ok=True)
             metadata = ["--no-metadata"] if not self.metadata else ["--metadata", "files,record_index" if self.index == "record_index" else "files"]
             # Text has no decimals and dates of its own: the table's columns say what they are.
             self.save([], schema := self.work / "schema.parquet")
@@ -231,8 +235,7 @@ class History:
         return (i, name, ts, price, decimal.Decimal(amount), datetime.date.fromisoformat(day), flag, part)
 
     def hudi_rs(self):
-        from hudi import HudiTableBuilder
-        table = HudiTableBuilder.from_base_uri(str(self.path)).build()
+        table = hudi_rs.HudiTableBuilder.from_base_uri(str(self.path)).build()
         batches = table.read_snapshot() if hasattr(table, "read_snapshot") else table.read()
         return [tuple(r[c] for c in COLUMNS) for b in batches for r in b.select(COLUMNS).to_pylist()]
 

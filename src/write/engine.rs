@@ -21,6 +21,7 @@ use super::transaction::Transaction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::commit::{CommitMetadata, WriteStat};
 use crate::format::instant::Action;
+use crate::format::plan::RequestedReplace;
 use crate::index::IndexKind;
 use crate::record::TableSchema;
 use crate::slice::WrittenFile;
@@ -238,7 +239,11 @@ impl Engine<'_> {
 
     fn begin(&self, plan: &WritePlan, operation: Operation) -> Result<Transaction> {
         let (action, content) = match (operation.replaces(), plan.merge_on_read) {
-            (true, _) => (Action::ReplaceCommit, Bytes::new()),
+            (true, _) => {
+                // As Hudi states it: for partitions that are deleted, and not for overwrites.
+                let stated = (operation == Operation::DeletePartition).then(|| operation.name());
+                (Action::ReplaceCommit, RequestedReplace::encode_without_plan(stated)?.into())
+            }
             (false, true) => (Action::DeltaCommit, Bytes::new()),
             (false, false) => (Action::Commit, Bytes::new()),
         };

@@ -46,8 +46,13 @@ impl<'t> GroupWriter<'t> {
     /// Opens the first file of a new group, with that id where the index has chosen one.
     pub fn open_new(&self, partition: &str, file_id: Option<String>, schema: &TableSchema) -> Result<BaseWriter> {
         let task = self.next.fetch_add(1, Ordering::Relaxed);
-        let target =
-            Target { partition: partition.to_owned(), file_id: new_file_id(), slice: None, updates: 0, inserts: 0 };
+        let target = Target {
+            partition: partition.to_owned(),
+            file_id: file_id.unwrap_or_else(new_file_id),
+            slice: None,
+            updates: 0,
+            inserts: 0,
+        };
         self.open(schema, &self.new_base(&target, task))
     }
 
