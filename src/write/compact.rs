@@ -26,7 +26,6 @@ use crate::slice::{BaseOptions, BaseWriter, NewBase, WrittenFile, pool};
 use crate::storage::TablePath;
 use crate::table::{FileSlice, Snapshot, StoredFile, Table};
 use crate::timeline::Timeline;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Moment};
 
@@ -61,11 +60,6 @@ impl Compactor<'_> {
             reports.extend(self.carry_out(&requested)?);
         }
         Ok(reports)
-    }
-
-    /// Requests a compaction without carrying it out.
-    pub fn schedule(&self, forced: bool) -> Result<Option<InstantTime>> {
-        Ok(schedule::schedule(self.session, self.table, forced)?.map(|i| i.requested))
     }
 
     fn pending(&self) -> Result<Vec<Instant>> {

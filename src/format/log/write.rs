@@ -318,7 +318,11 @@ mod tests {
     fn blocks_come_back() {
         let mut avro = AvroContent::default();
         for row in [&b"one"[..], b"", b"three"] {
-            avro.push(|out| Ok(out.extend(row))).unwrap();
+            avro.push(|out| {
+                out.extend(row);
+                Ok(())
+            })
+            .unwrap();
         }
         avro.push(|out| {
             out.extend(b"half");
@@ -358,7 +362,8 @@ mod tests {
         let mut found = Vec::new();
         let content = reader.content(&blocks[1]).unwrap();
         deletes(&content, |key, partition, order| {
-            Ok(found.push((key.to_owned(), partition.map(str::to_owned), order)))
+            found.push((key.to_owned(), partition.map(str::to_owned), order));
+            Ok(())
         })
         .unwrap();
         assert_eq!(found.len(), orders.len());

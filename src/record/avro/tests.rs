@@ -71,10 +71,10 @@ fn all_schema() -> SchemaRef {
 fn array(field: &Field, rows: usize, seed: &mut impl FnMut() -> u64) -> ArrayRef {
     let valid: Vec<bool> = (0..rows).map(|_| !field.is_nullable() || !seed().is_multiple_of(4)).collect();
     let nulls = field.is_nullable().then(|| NullBuffer::from(valid.clone()));
-    let mut texts = |seed: &mut dyn FnMut() -> u64| -> Vec<Option<String>> {
+    let texts = |seed: &mut dyn FnMut() -> u64| -> Vec<Option<String>> {
         valid.iter().map(|v| v.then(|| "ж".repeat(seed() as usize % 5) + &(seed() % 1000).to_string())).collect()
     };
-    let mut words = |seed: &mut dyn FnMut() -> u64| -> Vec<i64> {
+    let words = |seed: &mut dyn FnMut() -> u64| -> Vec<i64> {
         let word = |n: u64| [0, 1, -1, i64::MAX, i64::MIN, n as i64][(n % 6) as usize];
         (0..rows).map(|_| word(seed())).collect()
     };

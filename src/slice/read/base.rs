@@ -12,13 +12,10 @@ use parquet::file::reader::ChunkReader;
 const BATCH_ROWS: usize = 8192;
 
 /// The rows of a file, as the file has them: only columns that the table has are decoded.
-pub(super) fn batches<R: ChunkReader + 'static>(
+pub(super) fn batches<R: ChunkReader + Send + 'static>(
     file: R,
     table: &TableSchema,
-) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + use<R>>
-where
-    R: Send,
-{
+) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + use<R>> {
     // What Arrow writers say of their own types is left aside: columns are brought to the table's anyway.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(failed)?;

@@ -61,7 +61,7 @@ fn clustered(storage: &dyn Storage, timeline: &Timeline) -> Result<HashSet<(Stri
 
 /// What has happened since the last compaction. In a merge-on-read table the completed commits are compactions.
 fn since(timeline: &Timeline) -> Since {
-    let last = timeline.completed().filter(|i| i.action == Action::Commit).next_back();
+    let last = timeline.completed().rfind(|i| i.action == Action::Commit);
     let deltas = || timeline.completed().filter(|i| i.action == Action::DeltaCommit);
     let after = |time| deltas().filter(|i| time < Some(i.requested)).count() as u64;
     let pending = timeline.pending().filter(|i| i.action == Action::Compaction).map(|i| i.requested).max();
