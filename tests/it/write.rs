@@ -8,4 +8,5 @@ mod lock;
 mod model;
 mod operations;
 pub mod rows;
+mod services;
 pub mod tables;

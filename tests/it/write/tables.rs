@@ -41,6 +41,12 @@ impl Setup {
             set("hoodie.parquet.small.file.limit", "15000");
         }
         set("hoodie.bucket.index.num.buckets", "3");
+        // Services come often, so that histories see them.
+        set("hudifs.clean.grace.period.seconds", "0");
+        set("hoodie.clean.commits.retained", "2");
+        set("hoodie.keep.min.commits", "4");
+        set("hoodie.keep.max.commits", "6");
+        set("hoodie.timeline.compaction.batch.size", "2");
         // Keys follow their rows, so that one model fits all global kinds.
         set("hoodie.record.index.update.partition.path", "true");
         options
