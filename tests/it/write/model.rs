@@ -33,7 +33,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => pairs().prop_map(Step::Overwrite),
         1 => pairs().prop_map(Step::OverwriteTable),
         2 => Just(Step::Compact),
-        //1 => Just(Step::Clean),
+        1 => Just(Step::Clean),
     ];
     (pairs(), prop::collection::vec(step, 1..14))
         .prop_map(|(first, rest)| [Step::Upsert(first)].into_iter().chain(rest).collect())
