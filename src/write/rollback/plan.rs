@@ -72,7 +72,7 @@ impl Finder<'_> {
                 }
                 // Before 0.14.1 the marker of a log file named a base file that does not exist: its group and slice.
                 FileName::Base(base) if marker.kind == MarkerKind::Append => {
-                    self.slice(&marker.partition, &base.file_id, base.instant, None);
+                    self.slice(&marker.partition, base.file_id, base.instant, None);
                 }
                 _ => self.delete(&marker.partition, &marker.file, None),
             }

@@ -7,6 +7,8 @@ use hudifs::format::commit::{CommitMetadata, ReplacedGroups, WriteStat};
 use hudifs::format::file_name::{WriteToken, base_file_name, log_file_name};
 use hudifs::format::instant::{Action, InstantTime};
 use hudifs::format::properties::TableType;
+use hudifs::metadata::ColumnRange;
+use hudifs::metadata::write::{AddedFile, Changes, DataFiles, MetadataKinds, MetadataOptions, MetadataWriter};
 use hudifs::storage::{self, EntryKind, Storage, StorageOptions, TablePath};
 use hudifs::table::{Table, TableOptions};
 use hudifs::write::create::{self, TableSpec};
@@ -42,16 +44,23 @@ pub fn s3() -> Option<Place> {
 pub struct Kind {
     pub version: u32,
     pub mor: bool,
+    /// It has a metadata table.
+    pub mdt: bool,
 }
 
 pub const KINDS: [Kind; 4] = [
-    Kind { version: 6, mor: false },
-    Kind { version: 9, mor: false },
-    Kind { version: 6, mor: true },
-    Kind { version: 9, mor: true },
+    Kind { version: 6, mor: false, mdt: false },
+    Kind { version: 9, mor: false, mdt: false },
+    Kind { version: 6, mor: true, mdt: false },
+    Kind { version: 9, mor: true, mdt: false },
 ];
 
 impl Kind {
+    /// The same with a metadata table.
+    pub fn with_metadata(self) -> Kind {
+        Kind { mdt: true, ..self }
+    }
+
     pub fn spec(self) -> TableSpec {
         TableSpec {
             version: self.version,
@@ -162,15 +171,53 @@ pub fn write(storage: Arc<dyn Storage>, kind: Kind, news: &[New]) -> Result<Comm
 
 /// One write from its beginning to its commit.
 pub fn write_as(session: Arc<Session>, kind: Kind, news: &[New]) -> Result<Committed> {
+    let storage = session.storage().clone();
     let mut transaction = Transaction::begin(session, kind.action(), Bytes::new())?;
     transaction.start(&CommitMetadata::profile("UPSERT"))?;
     let metadata = write_files(&transaction, kind, news)?;
-    transaction.commit(metadata, &[], |_| Ok(()))
+    let (instant, changes) = (transaction.instant(), changes(&metadata));
+    transaction.commit(metadata, &[], |critical| {
+        match MetadataWriter::open(storage, critical.timeline(), MetadataOptions::default())? {
+            Some(writer) => writer.update(instant, &changes),
+            None => Ok(()),
+        }
+    })
+}
+
+/// What a commit changes, as the metadata table must know it.
+fn changes(metadata: &CommitMetadata) -> Changes {
+    let mut changes = Changes::default();
+    for partition in &metadata.written {
+        let added = partition
+            .stats
+            .iter()
+            .map(|s| (s.file_name().unwrap().to_owned(), AddedFile { size: s.size.unwrap(), ..AddedFile::default() }));
+        changes.partition(&partition.partition).added.extend(added);
+    }
+    changes
+}
+
+/// Only the list of files is made, so nobody asks for what is in them.
+struct NoFiles;
+
+impl DataFiles for NoFiles {
+    fn columns(&self, _: &str, name: &str, _: u64, _: &[String]) -> Result<Vec<ColumnRange>> {
+        panic!("{name} was asked for")
+    }
+
+    fn keys(&self, _: &str, file_id: &str, _: Option<&str>, _: &[String]) -> Result<Vec<String>> {
+        panic!("{file_id} was asked for")
+    }
 }
 
 /// A table with one commit of two groups, `a` and `b`, in two partitions.
 pub fn table(place: &Place, kind: Kind) -> InstantTime {
     create::create(&*place.storage, &kind.spec()).unwrap();
+    if kind.mdt {
+        let timeline = quick(&place.storage).timeline().unwrap();
+        let (kinds, options) = (MetadataKinds::default(), MetadataOptions::default());
+        MetadataWriter::bootstrap(&place.storage, &timeline, &kinds, None, &NoFiles, &options).unwrap();
+    }
     let first = write(place.storage.clone(), kind, &[New::base("p=1", "a-0"), New::base("p=2", "b-0")]).unwrap();
     first.instant.requested
 }

@@ -8,8 +8,10 @@ use crate::common::faulty::{Death, Faulty};
 use hudifs::ErrorKind;
 use hudifs::format::instant::{Action, InstantTime};
 use hudifs::format::log::rollback_block;
+use hudifs::metadata::MetadataLister;
 use hudifs::storage::Storage;
 use hudifs::timeline::Timeline;
+use hudifs::view::Lister;
 use hudifs::write::create::{self, TableSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,13 +44,36 @@ fn check_tidy(storage: &Arc<dyn Storage>, kind: Kind, what: &str) {
         assert!(left.is_empty(), "{what}: {left:?} were left in {folder}");
     }
     let (named, mut there) = (named(storage), data_files(storage));
+    if kind.mdt {
+        check_metadata(storage, &timeline, &named, &there, what);
+    }
     let missing: Vec<&String> = named.difference(&there).collect();
     assert!(missing.is_empty(), "{what}: {missing:?} are gone");
     there.retain(|f| !named.contains(f));
-    if kind == (Kind { version: 6, mor: true }) {
+    if (kind.version, kind.mor) == (6, true) {
         hidden_by_command_blocks(storage, &timeline, &mut there, what);
     }
     assert!(there.is_empty(), "{what}: {there:?} were left behind");
+}
+
+/// The metadata table lists all files of commits, and none that is gone.
+fn check_metadata(
+    storage: &Arc<dyn Storage>,
+    timeline: &Timeline,
+    named: &BTreeSet<String>,
+    there: &BTreeSet<String>,
+    what: &str,
+) {
+    let lister = MetadataLister::open(&**storage, timeline).unwrap();
+    let mut listed = BTreeSet::new();
+    for partition in lister.partitions().unwrap() {
+        let files = lister.files(&partition).unwrap();
+        listed.extend(files.into_iter().map(|f| format!("{partition}/{}", f.name)));
+    }
+    let unlisted: Vec<&String> = named.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "{what}: the metadata table does not list {unlisted:?}");
+    let gone: Vec<&String> = listed.difference(there).collect();
+    assert!(gone.is_empty(), "{what}: the metadata table lists {gone:?}");
 }
 
 /// Takes out failed log files that a command block follows in their slice, and the command blocks.
@@ -127,6 +152,15 @@ fn a_write_that_dies_anywhere_is_seen_whole_or_not_at_all() {
     }
 }
 
+/// The metadata table is a table of its own, written to in the middle of it all.
+#[test]
+fn the_metadata_table_stays_in_step_wherever_a_write_dies() {
+    die_everywhere(local, KINDS[0].with_metadata(), Death::Before);
+    die_everywhere(local, KINDS[1].with_metadata(), Death::After);
+    die_everywhere(local, KINDS[2].with_metadata(), Death::After);
+    die_everywhere(local, KINDS[3].with_metadata(), Death::Before);
+}
+
 #[test]
 fn a_write_to_a_store_that_dies_anywhere_is_seen_whole_or_not_at_all() {
     if s3().is_none() {
@@ -146,28 +180,39 @@ fn fail_before_the_commit(place: &Place, kind: Kind, news: &[New]) {
     std::thread::sleep(DEAD_AFTER);
 }
 
+/// Kills the rollback of a failed write, and the write after it, at each mutation.
+fn roll_back_and_die_everywhere(kind: Kind, death: Death) {
+    for at in 1..MUTATIONS_MAX {
+        let place = local();
+        let first = table(&place, kind);
+        let news = news(kind, first);
+        fail_before_the_commit(&place, kind, &news);
+        let faulty = Faulty::new(place.storage.clone(), at, death);
+        let _ = write(Arc::new(faulty.clone()), kind, &news);
+        let what = format!("{kind:?}, dead {death:?} mutation {at}, {:?}", faulty.log().get(at - 1));
+        std::thread::sleep(DEAD_AFTER);
+        write(place.storage.clone(), kind, &news).unwrap_or_else(|e| panic!("{what}: the next writer fails: {e}"));
+        check_tidy(&place.storage, kind, &what);
+        if !faulty.is_dead() {
+            assert!(at > 20, "{:?}", faulty.log());
+            return;
+        }
+    }
+    panic!("a write has no end");
+}
+
 #[test]
 fn a_rollback_that_dies_anywhere_is_carried_out_by_the_next_writer() {
     for kind in KINDS {
-        for death in [Death::Before, Death::After] {
-            for at in 1..MUTATIONS_MAX {
-                let place = local();
-                let first = table(&place, kind);
-                let news = news(kind, first);
-                fail_before_the_commit(&place, kind, &news);
-                let faulty = Faulty::new(place.storage.clone(), at, death);
-                let _ = write(Arc::new(faulty.clone()), kind, &news);
-                let what = format!("{kind:?}, dead {death:?} mutation {at}, {:?}", faulty.log().get(at - 1));
-                std::thread::sleep(DEAD_AFTER);
-                write(place.storage.clone(), kind, &news)
-                    .unwrap_or_else(|e| panic!("{what}: the next writer fails: {e}"));
-                check_tidy(&place.storage, kind, &what);
-                if !faulty.is_dead() {
-                    assert!(at > 20, "{:?}", faulty.log());
-                    break;
-                }
-            }
-        }
+        roll_back_and_die_everywhere(kind, Death::Before);
+        roll_back_and_die_everywhere(kind, Death::After);
+    }
+}
+
+#[test]
+fn a_rollback_in_the_metadata_table_that_dies_anywhere_is_carried_out_by_the_next_writer() {
+    for kind in KINDS {
+        roll_back_and_die_everywhere(kind.with_metadata(), Death::Before);
     }
 }
 
@@ -177,7 +222,7 @@ fn the_creation_of_a_table_that_dies_anywhere_can_be_done_again() {
         for death in [Death::Before, Death::After] {
             for at in 1..MUTATIONS_MAX {
                 let place = local();
-                let spec = Kind { version, mor: false }.spec();
+                let spec = Kind { version, mor: false, mdt: false }.spec();
                 let faulty = Faulty::new(place.storage.clone(), at, death);
                 let made = create::create(&faulty, &spec);
                 let there = place.storage.stat(&path(".hoodie/hoodie.properties")).is_ok();
@@ -186,7 +231,7 @@ fn the_creation_of_a_table_that_dies_anywhere_can_be_done_again() {
                     Ok(config) => assert!(!there && config.name() == "t"),
                     Err(e) => assert!(there && e.kind() == ErrorKind::AlreadyExists, "{e}"),
                 }
-                write(place.storage.clone(), Kind { version, mor: false }, &[]).unwrap();
+                write(place.storage.clone(), Kind { version, mor: false, mdt: false }, &[]).unwrap();
                 if !faulty.is_dead() {
                     break;
                 }
