@@ -178,7 +178,7 @@ impl MetadataWriter {
     /// already taken it in: then only building it anew helps.
     pub fn rollback(&self, rollback: InstantTime, undone: InstantTime, added: &Changes) -> Result<()> {
         let target = self.target()?;
-        let timeline = target.timeline()?;
+        let timeline = undo::finish_pending(&target, target.timeline()?)?;
         check_not_compacted(&timeline, undone)?;
         match self.setup.format {
             RecordFormat::V6 => {
@@ -217,6 +217,7 @@ impl MetadataWriter {
             RecordFormat::V6 => compact::finish_pending(target)?.0,
             RecordFormat::V8 | RecordFormat::V9 => target.timeline()?,
         };
+        let timeline = undo::finish_pending(target, timeline)?;
         let Some(found) = delta_commit(&timeline, instant) else { return Ok(timeline) };
         undo::roll_back(target, &timeline, &found, target.new_time(&timeline)?)?;
         timeline.reload(&*self.storage)

@@ -38,7 +38,11 @@ pub(super) fn roll_back(to: &Target<'_>, timeline: &Timeline, target: &Instant, 
     let instants = to.instants(timeline)?;
     let pending = Instant { action: Action::DeltaCommit, ..*target };
     let plan = RollbackPlan { target: Some((target.requested, Action::DeltaCommit)), requests: requests(to, &found) };
-    let requested = instants.request(at, Action::Rollback, plan.encode()?)?;
+    let cut_off = timeline.pending().any(|i| i.action == Action::Rollback && i.requested == at);
+    let requested = match cut_off {
+        true => Instant { requested: at, action: Action::Rollback, state: State::Requested, completion: None },
+        false => instants.request(at, Action::Rollback, plan.encode()?)?,
+    };
     let inflight = instants.start(&requested, Vec::new())?;
     // No longer completed before its files go.
     let pending = match target.is_completed() {
@@ -50,14 +54,49 @@ pub(super) fn roll_back(to: &Target<'_>, timeline: &Timeline, target: &Instant, 
         Found::Groups(groups) => hide(to, groups, target.requested, at)?,
     };
     instants.delete_pending(&Instant { state: State::Inflight, completion: None, ..pending })?;
+    complete(to, timeline, &inflight, target.requested, started, partitions)
+}
+
+fn complete(
+    to: &Target<'_>,
+    timeline: &Timeline,
+    inflight: &Instant,
+    undone: InstantTime,
+    started: Clock,
+    partitions: BTreeMap<String, RolledBack>,
+) -> Result<()> {
     let metadata = RollbackMetadata {
-        started: at.to_string(),
+        started: inflight.requested.to_string(),
         millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        targets: vec![(target.requested, Action::DeltaCommit)],
+        targets: vec![(undone, Action::DeltaCommit)],
         partitions,
     };
-    instants.complete(&inflight, timeline, metadata.encode()?)?;
+    to.instants(timeline)?.complete(inflight, timeline, metadata.encode()?)?;
     Ok(())
+}
+
+/// Ends rollbacks of the metadata table's own that were cut off; answers the timeline after that. One whose instant is gone
+/// already only has to complete.
+pub(super) fn finish_pending(to: &Target<'_>, timeline: Timeline) -> Result<Timeline> {
+    let pending: Vec<Instant> = timeline.pending().filter(|i| i.action == Action::Rollback).copied().collect();
+    for rollback in &pending {
+        let requested = Instant { state: State::Requested, completion: None, ..*rollback };
+        let plan = RollbackPlan::parse(&timeline.read(&**to.storage, &requested)?)?;
+        let Some((undone, _)) = plan.target else {
+            return Err(
+                Error::corrupt(format!("{rollback} does not say what it rolls back")).at_instant(rollback.requested)
+            );
+        };
+        let is_it = |i: &&Instant| i.action == Action::DeltaCommit && i.requested == undone;
+        match timeline.instants().iter().rfind(is_it) {
+            Some(target) => roll_back(to, &timeline, target, rollback.requested)?,
+            None => {
+                let inflight = to.instants(&timeline)?.start(&requested, Vec::new())?;
+                complete(to, &timeline, &inflight, undone, Clock::now(), BTreeMap::new())?;
+            }
+        }
+    }
+    if pending.is_empty() { Ok(timeline) } else { timeline.reload(&**to.storage) }
 }
 
 /// The partitions of the metadata table that are in storage.

@@ -64,6 +64,11 @@ fn check_metadata(
     there: &BTreeSet<String>,
     what: &str,
 ) {
+    let root = path(".hoodie/metadata");
+    let config = hudifs::timeline::load_config(&**storage, &root).unwrap();
+    let own = Timeline::load(&**storage, &root, &config).unwrap();
+    let pending: Vec<String> = own.pending().map(ToString::to_string).collect();
+    assert!(pending.is_empty(), "{what}: {pending:?} are still pending in the metadata table");
     let lister = MetadataLister::open(&**storage, timeline).unwrap();
     let mut listed = BTreeSet::new();
     for partition in lister.partitions().unwrap() {
