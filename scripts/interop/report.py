@@ -19,7 +19,7 @@ class Report:
 
     def fail(self, what, error):
         self.failed += 1
-        print(f"FAIL {what}: {str(error)[:600]}", flush=True)
+        print(f"FAIL {what}: {str(error)[:900]}", flush=True)
 
     def skip(self, what, why):
         self.skipped += 1

@@ -100,7 +100,9 @@ def main():
             value = getattr(writer, call["call"])(*call.get("args", []), **call.get("named", {}))
             print(json.dumps({"value": value}), file=out)
         except Exception as error:  # noqa: BLE001, told to the one who asked
-            print(json.dumps({"error": f"{type(error).__name__}: {error}"[:3000]}), file=out)
+            # What Java says first is seldom what went wrong.
+            causes = [line.strip() for line in str(error).splitlines() if line.lstrip().startswith("Caused by")]
+            print(json.dumps({"error": f"{type(error).__name__}: {'; '.join(causes[-3:])} {error}"[:3000]}), file=out)
     writer.spark.stop()
 
 
