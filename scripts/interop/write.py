@@ -75,9 +75,10 @@ class History:
         return done.stdout
 
     def settings(self):
-        given = []
+        # Spark writes here as a single writer, which must not find commits after a write that failed.
+        given = ["--set", "hoodie.clean.failed.writes.policy=EAGER"]
         if self.index == "bucket":
-            given = ["--set", "hoodie.bucket.index.num.buckets=4"]
+            given += ["--set", "hoodie.bucket.index.num.buckets=4"]
         return given
 
     def create(self, by):
@@ -97,7 +98,7 @@ class History:
             # Text has no decimals and dates of its own: the table's columns say what they are.
             self.save([], schema := self.work / "schema.parquet")
             self.hudifs("create", self.path, "--schema", schema, "--record-key", "id", "--partition-by", "part", "--hive-style", "--ordering", "ts", "--type", self.kind,
-                        "--table-version", self.version, "--set", f"hoodie.index.type={options['hoodie.index.type']}", *self.settings(), *metadata)
+                        "--table-version", self.version, "--set", f"hoodie.index.type={options['hoodie.index.type']}", *self.settings()[2:], *metadata)
 
     def write(self, by, operation, rows):
         if by == "spark":
@@ -180,14 +181,14 @@ class History:
             if self.kind != "mor":
                 return False
             if by == "hudifs":
-                self.hudifs("compact", self.path)
+                self.hudifs("compact", self.path, *self.settings())
                 self.compacted = True
             else:
                 self.spark.do(self.name, "schedule_compaction")
                 self.spark.do(self.name, "run_compaction")
         elif operation == "clean":
             if by == "hudifs":
-                self.hudifs("clean", self.path, "--set", "hoodie.cleaner.commits.retained=2")
+                self.hudifs("clean", self.path, "--set", "hoodie.cleaner.commits.retained=2", *self.settings())
             else:
                 self.spark.clean(self.name, 2)
         elif operation == "cluster":

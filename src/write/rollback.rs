@@ -44,6 +44,8 @@ pub fn failed(session: &Session, critical: &mut Critical) -> Result<Vec<InstantT
             tracing::info!(%instant, "a failed write is rolled back");
             pending(session, critical, &instant)?;
             done.push(instant.requested);
+        } else if !heartbeat::exists(storage, instant.requested)? {
+            return Err(silent(&instant));
         }
     }
     if !done.is_empty() {
@@ -171,6 +173,22 @@ pub fn is_dead(session: &Session, critical: &Critical, instant: &Instant) -> Res
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = now.saturating_sub(Duration::from_millis(u64::try_from(began).unwrap_or(0)));
     Ok(age > beat.interval * beat.misses)
+}
+
+/// True if a pending write shows a heartbeat.
+pub fn beats(session: &Session, instant: &Instant) -> Result<bool> {
+    Ok(!session.beat().is_expired(&**session.storage(), instant.requested)?)
+}
+
+/// A young write without a heartbeat is at work, or has failed, and belongs to a writer that thinks itself alone: Hudi's single
+/// writer cannot roll it back any more once somebody else has committed after it.
+fn silent(instant: &Instant) -> Error {
+    let time = instant.requested;
+    Error::new(ErrorKind::Conflict, format!("the {instant} is pending and shows no heartbeat: its writer is at work without the table's lock, or has failed"))
+        .at_instant(time)
+        .with_hint(format!(
+            "wait until it is done; if it has failed, `hudifs rollback TABLE --instant {time}`, or write with hoodie.clean.failed.writes.policy=EAGER where nobody else writes"
+        ))
 }
 
 /// Removes markers and heartbeats of instants that are not pending: a crash left them behind after the instant had completed

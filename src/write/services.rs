@@ -103,10 +103,12 @@ impl Services<'_> {
             };
             return Err(error.at_instant(time));
         };
-        if !rollback::is_dead(self.session, &critical, &pending)? {
+        if rollback::beats(self.session, &pending)? {
             return Err(Error::new(crate::ErrorKind::Conflict, format!("the {pending} is still alive"))
                 .at_instant(time)
-                .with_hint("stop its writer first; without a heartbeat it counts as dead after two minutes"));
+                .with_hint(
+                    "stop its writer first; once its heartbeat has stopped for two minutes it counts as failed",
+                ));
         }
         rollback::pending(self.session, &mut critical, &pending)?;
         Ok(vec![rolled_back(time)])
