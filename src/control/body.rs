@@ -7,6 +7,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::decode::BodyFormat;
 use bytes::{Buf, Bytes};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -99,6 +101,33 @@ impl Seek for BodyReader {
         let before = || io::Error::new(io::ErrorKind::InvalidInput, "a place before the beginning");
         self.at = base.checked_add_signed(by).ok_or_else(before)?;
         Ok(self.at)
+    }
+}
+
+/// Parquet is read in place.
+impl Length for Body {
+    fn len(&self) -> u64 {
+        Body::len(self)
+    }
+}
+
+impl ChunkReader for Body {
+    type T = BodyReader;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<BodyReader> {
+        Ok(BodyReader { body: self.clone(), at: start })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let end = start.checked_add(length as u64).filter(|end| *end <= Body::len(self));
+        let end = end.ok_or_else(|| ParquetError::EOF(format!("{length} bytes at {start} lie beyond the end")))?;
+        if let Body::Memory(bytes) = self {
+            let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
+            return Ok(bytes.slice(range));
+        }
+        let mut bytes = vec![0; length];
+        BodyReader { body: self.clone(), at: start }.read_exact(&mut bytes)?;
+        Ok(bytes.into())
     }
 }
 

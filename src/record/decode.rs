@@ -118,6 +118,12 @@ impl Rows {
         Ok(Rows { schema: source.schema().clone(), source: Some(source) })
     }
 
+    /// The rows of a Parquet file that can be read in place.
+    pub fn of_parquet(file: impl ::parquet::file::reader::ChunkReader + 'static) -> Result<Rows> {
+        let source = guarded(|| parquet::open_file(file))?;
+        Ok(Rows { schema: source.schema().clone(), source: Some(source) })
+    }
+
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -3,7 +3,7 @@
 use crate::control::body::RecordBody;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::TableSchema;
-use crate::record::decode::Rows;
+use crate::record::decode::{BodyFormat, Rows};
 use crate::write::Records;
 use arrow::array::RecordBatch;
 use std::sync::Arc;
@@ -28,7 +28,10 @@ pub fn count(body: &RecordBody, schema: Option<TableSchema>, stop: Arc<AtomicBoo
 }
 
 fn open(body: &RecordBody, schema: Option<&TableSchema>) -> Result<Rows> {
-    Rows::read(body.format, Box::new(body.body.reader()), schema)
+    match body.format {
+        BodyFormat::Parquet => Rows::of_parquet(body.body.clone()),
+        format => Rows::read(format, Box::new(body.body.reader()), schema),
+    }
 }
 
 struct Chain {

@@ -63,7 +63,9 @@ fn explain(schema: &SchemaRef, rows: u64, error: &ArrowError) -> Error {
         Some((what, line + 1, name))
     });
     match place {
-        Some((what, line, name)) => wrong(format_args!("line {line}, column {name:?}"), &what),
+        Some((what, line, name)) => {
+            wrong(format_args!("line {line}, column {name:?}"), &what).at_row(line - 1).in_column(name)
+        }
         None => wrong(format_args!("after row {rows}"), &text),
     }
 }

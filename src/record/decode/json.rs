@@ -103,9 +103,12 @@ impl Json {
             });
             // What is no JSON at all fails for every member.
             return Some(match (serde_json::from_slice::<serde_json::Value>(line), column) {
-                (Err(syntax), _) => wrong(format_args!("line {number}"), &syntax),
-                (Ok(_), Some((name, error))) => wrong(format_args!("line {number}, column {name:?}"), &error),
+                (Err(syntax), _) => wrong(format_args!("line {number}"), &syntax).at_row(*number),
+                (Ok(_), Some((name, error))) => {
+                    wrong(format_args!("line {number}, column {name:?}"), &error).at_row(*number).in_column(name)
+                }
                 (Ok(_), None) => wrong(format_args!("line {number}"), &error)
+                    .at_row(*number)
                     .with_hint("every member must be a column of the table, or stand in the first lines"),
             });
         }

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use ::arrow::array::RecordBatch;
 use ::arrow::datatypes::SchemaRef;
 use ::parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use ::parquet::file::reader::ChunkReader;
 use std::io::Read;
 
 struct Parquet {
@@ -28,6 +29,11 @@ pub(super) fn open(mut body: Box<dyn Read + Send>) -> Result<Box<dyn Source>> {
         }
         std::io::Write::write_all(&mut file, piece.get(..len).unwrap_or_default()).map_err(aside)?;
     }
+    open_file(file)
+}
+
+/// A file that can be read in place.
+pub(super) fn open_file(file: impl ChunkReader + 'static) -> Result<Box<dyn Source>> {
     // What Parquet itself says of the columns counts, not what a writer noted for itself.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)

@@ -491,6 +491,8 @@ fn hostile_bodies() -> Vec<Refused<'static>> {
         refused("a text in the place of a number, as CSV", CSV, b"id,city,fare,ts\nx,oslo,lots,1\n".to_vec(), "fare"),
         refused("a line with too many values", CSV, b"id,city,fare,ts\nx,oslo,1,1,1,1\n".to_vec(), ""),
         refused("a column of another type", ARROW, arrow_stream(&other_type()), "fare"),
+        refused("a fraction in the place of a whole number", NDJSON, row(json!({"ts": 1.5})), "ts"),
+        refused("a whole number that is too large", NDJSON, row(json!({"ts": 1e30})), "ts"),
         refused("a null key", NDJSON, row(json!({"id": null})), "id"),
         refused("an empty key", NDJSON, row(json!({"id": ""})), "id"),
         refused("no key at all", CSV, b"city,fare,ts\noslo,1.5,1\n".to_vec(), "id"),
