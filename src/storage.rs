@@ -181,6 +181,19 @@ pub fn open(uri: &str, options: &StorageOptions) -> Result<Arc<dyn Storage>> {
     Ok(Arc::new(metered::Metered(store)))
 }
 
+/// The same for a base that is to be made: a local directory is made with its parents, and survives a crash.
+pub fn open_new(uri: &str, options: &StorageOptions) -> Result<Arc<dyn Storage>> {
+    if let Location::Local(path) = Location::parse(uri)?
+        && let Some(there) = path.ancestors().find(|ancestor| ancestor.is_dir())
+        && let Ok(below) = path.strip_prefix(there)
+        && !below.as_os_str().is_empty()
+    {
+        let below = below.to_str().ok_or_else(|| crate::Error::invalid(format!("{} is not UTF-8", path.display())))?;
+        LocalStorage::new(there)?.create_dir(&TablePath::parse(below)?)?;
+    }
+    open(uri, options)
+}
+
 /// What a finished read is handed to. It may run on any thread, and must not block.
 pub type ReadDone = Box<dyn FnOnce(Result<Bytes>) + Send>;
 

@@ -26,8 +26,8 @@ pub fn run(args: &CreateArgs) -> Result<(), Stop> {
             Client::new(&mount.socket).post("/v1/tables", &request)?
         }
         None => {
-            let storage = crate::storage::open(&args.uri, &settings::storage_options(&args.store)?)?;
-            create_table(storage, &request)?;
+            let options = settings::storage_options(&args.store)?;
+            create_table(&request, || crate::storage::open_new(&args.uri, &options))?;
             let target = Target::find(&args.uri, &args.store)?;
             target.tables()?.tables.into_iter().next().ok_or_else(|| Error::internal("the new table is not there"))?
         }

@@ -39,7 +39,7 @@ impl Service {
     }
 
     /// The place of a table that is to be created in the warehouse.
-    pub fn place_of(&self, name: &str) -> Result<(TablePath, Arc<dyn Storage>)> {
+    pub fn place_of(&self, name: &str) -> Result<TablePath> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, "the mount takes no writes (--read-only)"));
         }
@@ -64,8 +64,13 @@ impl Service {
             };
             return Err(Error::new(kind, what).in_column("name"));
         }
-        let storage = self.root.rooted_at(&path)?;
-        Ok((path, storage))
+        Ok(path)
+    }
+
+    /// Makes that place.
+    pub fn make_place(&self, path: &TablePath) -> Result<Arc<dyn Storage>> {
+        self.root.create_dir(path)?;
+        self.root.rooted_at(path)
     }
 
     /// Opens a table that was created and shows it. What it looks like.

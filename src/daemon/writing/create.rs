@@ -19,19 +19,20 @@ use std::sync::Arc;
 
 /// Creates a table in the warehouse of a service, and shows it.
 pub fn in_warehouse(service: &Service, request: &CreateRequest) -> Result<TableStatus, Failure> {
-    let (path, storage) = service.place_of(&request.name)?;
-    create_table(storage, request)?;
+    let path = service.place_of(&request.name)?;
+    create_table(request, || service.make_place(&path))?;
     service.show_created(&path)
 }
 
-/// Creates a table at the root of `storage`. A request that cannot be met changes nothing.
-pub fn create_table(storage: Arc<dyn Storage>, request: &CreateRequest) -> Result<()> {
+/// Creates a table at the root of the storage that `place` makes. It is not called for a request that cannot be met, so that
+/// such a request changes nothing.
+pub fn create_table(request: &CreateRequest, place: impl FnOnce() -> Result<Arc<dyn Storage>>) -> Result<()> {
     let kinds = metadata_kinds(request)?;
     let spec = spec(request)?;
     let config = TableConfig::parse(&spec.properties()?.encode(&[]))?;
     KeyGenerator::new(&config, &BTreeMap::new(), None).map_err(|e| e.in_column("key_generator"))?;
     let index = request.index.as_deref().map(str::parse).transpose().map_err(|e: Error| e.in_column("index"))?;
-    Writer::create(storage, &spec, kinds.as_ref(), WriterOptions { index, ..WriterOptions::default() }).map(drop)
+    Writer::create(place()?, &spec, kinds.as_ref(), WriterOptions { index, ..WriterOptions::default() }).map(drop)
 }
 
 fn spec(request: &CreateRequest) -> Result<TableSpec> {

@@ -47,8 +47,9 @@ impl Trips {
             ..CreateRequest::default()
         };
         change(&mut request);
-        let storage = hudifs::storage::open(trips.base().to_str().unwrap(), &StorageOptions::default()).unwrap();
-        create_table(storage, &request).unwrap();
+        let base = trips.base();
+        create_table(&request, || hudifs::storage::open_new(base.to_str().unwrap(), &StorageOptions::default()))
+            .unwrap();
         trips
     }
 
