@@ -96,7 +96,8 @@ impl KeyGenerator {
 
     fn plain_keys(&self, values: &ArrayRef, name: &str, first_row: u64) -> Result<StringArray> {
         let refused = |row: usize, what: &str| {
-            Error::invalid(format!("row {}, column {name:?}: {what} record key", first_row + row as u64))
+            let number = first_row + row as u64 + 1;
+            Error::invalid(format!("row {number}, column {name:?}: {what} record key")).at_row(number).in_column(name)
         };
         if let Some(nulls) = values.logical_nulls()
             && let Some(row) = nulls.iter().position(|valid| !valid)
@@ -147,11 +148,10 @@ impl KeyGenerator {
                 if key.len() == start { key.push_str(EMPTY_PART) } else { blank = false }
             }
             if blank {
-                return Err(Error::invalid(format!(
-                    "row {}: the record key's columns {:?} are all null or empty",
-                    first_row + row as u64,
-                    self.0.key_fields
-                )));
+                let number = first_row + row as u64 + 1;
+                let message =
+                    format!("row {number}: the record key's columns {:?} are all null or empty", self.0.key_fields);
+                return Err(Error::invalid(message).at_row(number).in_column(self.0.key_fields.join(",")));
             }
             append(&mut keys, &key)?;
         }
@@ -190,9 +190,9 @@ impl KeyGenerator {
                 path = match known.get(&raw) {
                     Some(path) => path.clone(),
                     None => {
-                        let path = self
-                            .path(&columns, row)
-                            .map_err(|e| e.context(format!("row {}", first_row + row as u64)))?;
+                        let number = first_row + row as u64 + 1;
+                        let path =
+                            self.path(&columns, row).map_err(|e| e.context(format!("row {number}")).at_row(number))?;
                         if known.len() < PATHS_KEPT_MAX {
                             known.insert(raw.clone(), path.clone());
                         }
@@ -245,7 +245,8 @@ impl KeyGenerator {
 /// A folder that lies in the table and is none of Hudi's own.
 fn check_path(path: &str, fields: &[String]) -> Result<()> {
     let refused = |why: String| {
-        Err(Error::invalid(format!("column {}: {path:?} is no partition path: {why}", fields.join(", "))).with_hint(
+        let error = Error::invalid(format!("column {}: {path:?} is no partition path: {why}", fields.join(", ")));
+        Err(error.in_column(fields.join(",")).with_hint(
             "hoodie.datasource.write.partitionpath.urlencode=true, set when the table is created, escapes such values",
         ))
     };
@@ -304,5 +305,5 @@ fn field_type(fields: &arrow::datatypes::Fields, name: &str) -> Result<DataType>
 }
 
 fn missing(name: &str) -> Error {
-    Error::invalid(format!("column {name:?}, of which keys or partitions are made, is missing"))
+    Error::invalid(format!("column {name:?}, of which keys or partitions are made, is missing")).in_column(name)
 }

@@ -120,7 +120,8 @@ impl TableSchema {
 
     /// The batch with this schema's columns in its order and types; missing columns are null, others are left out.
     ///
-    /// `first_row` is the number of the first row in the request, for messages. Errors: `Invalid` naming row and column.
+    /// `first_row` is how many rows of the request came before; messages count rows from 1. Errors: `Invalid` naming row and
+    /// column.
     pub fn conform(&self, batch: &RecordBatch, first_row: u64) -> Result<RecordBatch> {
         conform::conform(self.arrow(), batch, first_row)
     }

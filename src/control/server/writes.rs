@@ -144,6 +144,8 @@ async fn job(State(shared): State<Shared>, id: Segment, request: Request) -> Ans
 pub(super) async fn answer(job: Arc<Job>, patience: Option<Duration>) -> Answer {
     let ended = match patience {
         None => Some(job.ended().await),
+        // Without a wait the answer is a job, however soon that ends.
+        Some(Duration::ZERO) => None,
         Some(wait) => tokio::time::timeout(wait, job.ended()).await.ok(),
     };
     let Some(result) = ended else { return accepted(&job) };

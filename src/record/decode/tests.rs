@@ -123,7 +123,7 @@ fn what_is_wrong_is_named_by_line_and_column() {
     }
     let late = format!("{}{{\"id\":1,\"price\":1.239}}\n", "{\"id\": 1}\n".repeat(10));
     let error = refused(BodyFormat::NdJson, &late, Some(&table()));
-    assert!(error.message().contains("row 10, column \"price\""), "{error}");
+    assert!(error.message().contains("row 11, column \"price\""), "{error}");
 }
 
 #[test]

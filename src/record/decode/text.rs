@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) const PREFIX_BYTES: usize = 1 << 20;
 /// Rows from which types are guessed.
 pub(super) const PREFIX_ROWS: usize = 1000;
-/// Digits of decimals while they are text's: more than any column has, so that what does not fit shows.
+/// Decimals and whole numbers while they are text's: with more digits than any column has, so that what does not fit shows.
 const DECIMAL: DataType = DataType::Decimal256(76, 38);
 /// How zones of timestamps are named to the decoders, which know no zones by name.
 const UTC_OFFSET: &str = "+00:00";
@@ -34,7 +34,8 @@ pub(super) fn prefix(body: &mut dyn Read) -> Result<Vec<u8>> {
 pub(super) fn lenient(ty: &DataType) -> DataType {
     match ty {
         DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some(UTC_OFFSET.into())),
-        DataType::Decimal128(..) => DECIMAL,
+        // The decoder of JSON would cut fractions off.
+        DataType::Decimal128(..) | DataType::Int32 | DataType::Int64 => DECIMAL,
         DataType::List(item) => DataType::List(lenient_field(item)),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(lenient_field).collect::<Fields>()),
         DataType::Map(entry, sorted) => {
@@ -66,7 +67,8 @@ pub(super) fn with_table(guessed: &Schema, table: Option<&TableSchema>, add_miss
             }
             _ => None,
         };
-        fields.push(Arc::new(Field::new(field.name(), ty.unwrap_or_else(|| zoned(field.data_type())), true)));
+        let ty = ty.unwrap_or_else(|| lenient(&zoned(field.data_type())));
+        fields.push(Arc::new(Field::new(field.name(), ty, true)));
     }
     if let Some(table) = table.filter(|_| add_missing) {
         let missing = table.arrow().fields().iter().zip(known).filter(|(_, known)| !known);
@@ -84,10 +86,10 @@ struct Retyped {
 
 /// The source with the table's own types for the columns that the table has.
 pub(super) fn retyped(source: Box<dyn Source>, table: Option<&TableSchema>) -> Box<dyn Source> {
-    let Some(table) = table else { return source };
     let fields = source.schema().fields().iter().map(|field| {
-        let known = place(table, field.name()).and_then(|place| table.arrow().fields().get(place));
-        known.map_or_else(|| field.clone(), |k| Arc::new(Field::new(field.name(), k.data_type().clone(), true)))
+        let known = table.and_then(|table| table.arrow().fields().get(place(table, field.name())?));
+        let ty = known.map_or_else(|| settled(field.data_type()), |known| known.data_type().clone());
+        Arc::new(Field::new(field.name(), ty, true))
     });
     let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
     Box::new(Retyped { source, schema, rows: 0 })
@@ -117,6 +119,17 @@ fn zoned(ty: &DataType) -> DataType {
         DataType::Timestamp(..) => {
             DataType::Timestamp(::arrow::datatypes::TimeUnit::Microsecond, Some(UTC_OFFSET.into()))
         }
+        other => other.clone(),
+    }
+}
+
+/// The type of a guessed column: no decimals are guessed, so that those are whole numbers.
+fn settled(ty: &DataType) -> DataType {
+    let field = |f: &FieldRef| Arc::new(Field::new(f.name(), settled(f.data_type()), true));
+    match ty {
+        DataType::Decimal256(..) => DataType::Int64,
+        DataType::List(item) => DataType::List(field(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect::<Fields>()),
         other => other.clone(),
     }
 }

@@ -92,7 +92,7 @@ fn composite_keys() {
         generator("hoodie.table.recordkey.fields=id,name,x\nhoodie.table.partition.fields=x").keys(&rows, 0).unwrap();
     assert_eq!(texts(&keys), ["id:2,name:Bob,x:u:1", "id:__null__,name:__empty__,x:v,w"]);
     let error = generator("hoodie.table.recordkey.fields=id,name").keys(&rows, 10).unwrap_err();
-    assert!(error.message().contains("row 11"), "{error}");
+    assert!(error.message().contains("row 12"), "{error}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn paths_that_leave_or_hide_are_refused() {
         let rows = batch(vec![("p", strings(&[Some("fine"), Some(bad)]))]);
         let error = generator(table).partitions(&rows, 5).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.message().contains("row 6") && error.message().contains('p'), "{error}");
+        assert!(error.message().contains("row 7") && error.message().contains('p'), "{error}");
     }
     let rows = batch(vec![("p", strings(&[Some("a/b"), Some("2024-01-02"), Some("x=1:%")]))]);
     assert_eq!(texts(&generator(table).partitions(&rows, 0).unwrap()), ["a/b", "2024-01-02", "x=1:%"]);
@@ -141,7 +141,7 @@ fn null_and_empty_keys_are_refused() {
     let generator = generator("hoodie.table.recordkey.fields=k");
     for (values, what) in [(strings(&[Some("a"), None]), "null"), (strings(&[Some("a"), Some("")]), "empty")] {
         let error = generator.keys(&batch(vec![("k", values)]), 100).unwrap_err();
-        assert!(error.message().contains("row 101") && error.message().contains(what), "{error}");
+        assert!(error.message().contains("row 102") && error.message().contains(what), "{error}");
     }
     assert!(generator.keys(&batch(vec![("other", strings(&[None]))]), 0).unwrap_err().message().contains("\"k\""));
 }
@@ -154,7 +154,7 @@ fn nested_fields_make_keys() {
     let outer: ArrayRef = Arc::new(StructArray::new(fields, vec![inner], Some(valid)));
     let generator = generator("hoodie.table.recordkey.fields=a.b");
     let error = generator.keys(&batch(vec![("a", outer.clone())]), 0).unwrap_err();
-    assert!(error.message().contains("row 1"), "{error}");
+    assert!(error.message().contains("row 2"), "{error}");
     assert_eq!(texts(&generator.keys(&batch(vec![("a", outer.slice(0, 1))]), 0).unwrap()), ["1"]);
 }
 

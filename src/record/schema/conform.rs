@@ -27,7 +27,8 @@ pub(super) fn conform(schema: &SchemaRef, batch: &RecordBatch, first_row: u64) -
                 return Err(Error::invalid(format!(
                     "column {:?} is missing, and the table does not let it be null",
                     field.name()
-                )));
+                ))
+                .in_column(field.name()));
             }
         };
         columns.push(column);
@@ -71,7 +72,10 @@ fn convert(array: &ArrayRef, field: &Field, path: &str, first_row: u64) -> Resul
 }
 
 fn null_refused(path: &str, row: u64) -> Error {
-    Error::invalid(format!("row {row}, column {path:?}: null, where the table has none"))
+    let number = row + 1;
+    Error::invalid(format!("row {number}, column {path:?}: null, where the table has none"))
+        .at_row(number)
+        .in_column(path)
 }
 
 fn convert_type(array: &ArrayRef, to: &DataType, path: &str, first_row: u64) -> Result<ArrayRef> {
@@ -169,7 +173,7 @@ fn convert_leaf(array: &ArrayRef, to: &DataType, path: &str, first_row: u64) -> 
         return Ok(Arc::new(fixed.iter().collect::<::arrow::array::BinaryArray>()));
     }
     if !may_convert(&from, to) {
-        return Err(Error::invalid(format!("column {path:?}: {from} where the table has {to}")));
+        return Err(Error::invalid(format!("column {path:?}: {from} where the table has {to}")).in_column(path));
     }
     let lenient = CastOptions { safe: true, ..CastOptions::default() };
     let failed = |e: ::arrow::error::ArrowError| Error::invalid(format!("column {path:?}: {e}")).with_source(e);
@@ -183,11 +187,13 @@ fn convert_leaf(array: &ArrayRef, to: &DataType, path: &str, first_row: u64) -> 
     };
     match lost {
         None => Ok(converted),
-        Some(row) => Err(Error::invalid(format!(
-            "row {}, column {path:?}: {} does not fit {to}",
-            first_row + row as u64,
-            ::arrow::util::display::array_value_to_string(array, row).unwrap_or_else(|_| "the value".to_owned())
-        ))),
+        Some(row) => {
+            let shown = ::arrow::util::display::array_value_to_string(array, row);
+            let (number, value) = (first_row + row as u64 + 1, shown.unwrap_or_else(|_| "the value".to_owned()));
+            Err(Error::invalid(format!("row {number}, column {path:?}: {value} does not fit {to}"))
+                .at_row(number)
+                .in_column(path))
+        }
     }
 }
 
@@ -196,7 +202,8 @@ fn may_convert(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     match (from, to) {
         (Dictionary(_, values), _) => may_convert(values, to) || **values == *to,
-        (_, Int32 | Int64) => from.is_integer(),
+        // The wide decimals are what whole numbers are read as from text.
+        (_, Int32 | Int64) => from.is_integer() || matches!(from, Decimal256(..)),
         (_, Float32) => matches!(from, Float16 | Float32),
         (_, Float64) => from.is_integer() || from.is_floating(),
         (_, Utf8) => matches!(from, LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView),
@@ -225,7 +232,7 @@ fn may_lose(from: &DataType, to: &DataType) -> bool {
         _ => 0,
     };
     match (from, to) {
-        (Int64 | UInt32 | UInt64, Float64) | (Date64, Date32) => true,
+        (Int64 | UInt32 | UInt64, Float64) | (Date64, Date32) | (Decimal256(..), Int32 | Int64) => true,
         (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), Decimal128(_, t)) => s > t,
         _ => unit(from) > unit(to),
     }

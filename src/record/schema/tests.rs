@@ -205,7 +205,7 @@ fn rows_conform_or_are_named() {
             columns.push(("n", Arc::new(Int64Array::from(vec![1, 1]))));
         }
         let error = table.conform(&RecordBatch::try_from_iter(columns).unwrap(), 40).unwrap_err();
-        assert!(error.message().contains("row 41") && error.message().contains(&format!("{name:?}")), "{error}");
+        assert!(error.message().contains("row 42") && error.message().contains(&format!("{name:?}")), "{error}");
     }
 }
 
