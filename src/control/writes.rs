@@ -110,11 +110,16 @@ pub trait Writes: Send + Sync + 'static {
     fn abort(&self, id: &str) -> Result<(), Failure>;
 }
 
-/// Settings are Hudi's, by their own names.
+/// Settings are Hudi's by their own names, and the few of hudifs.
 pub fn check_setting(key: &str) -> Result<(), Failure> {
-    if key.starts_with("hoodie.") && key.len() <= 512 && key.bytes().all(|b| b.is_ascii_graphic()) {
+    if (key.starts_with("hoodie.") || key.starts_with("hudifs."))
+        && key.len() <= 512
+        && key.bytes().all(|b| b.is_ascii_graphic())
+    {
         return Ok(());
     }
-    let problem = Problem::new("invalid", format!("{key:?} is not the name of a setting of Hudi"));
-    Err(Problem { column: Some(key.to_owned()), ..problem }.hint("their names begin with hoodie.").into())
+    let problem = Problem::new("invalid", format!("{key:?} is not the name of a setting"));
+    Err(Problem { column: Some(key.to_owned()), ..problem }
+        .hint("names of settings begin with hoodie. or hudifs.")
+        .into())
 }

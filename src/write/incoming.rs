@@ -119,6 +119,15 @@ impl<'a> KeyedRows<'a> {
             None => TableSchema::from_arrow(&incoming, self.intake.table_name)?,
         };
         self.intake.keys.check(&schema)?;
+        // The table has them, but rows without them would all go to one partition, or have one key.
+        for field in self.intake.keys.key_fields().iter().chain(self.intake.keys.partition_fields()) {
+            let outer = field.split('.').next().unwrap_or(field);
+            if !incoming.fields().iter().any(|f| f.name().eq_ignore_ascii_case(outer)) {
+                return Err(Error::invalid(format!("the rows lack the column {field:?}"))
+                    .in_column(field)
+                    .with_hint("record keys and partitions are made of it"));
+            }
+        }
         self.schema = Some(schema.clone());
         Ok(schema)
     }
