@@ -75,6 +75,8 @@ impl TableFs {
         let reload = mark(&state, &changed, old.number + 1);
         self.recount(table, old.number + 1, if let Changed::Partitions(p) = &changed { Some(p) } else { None });
         let (_, generation) = state.switch(new, new_tree);
+        // What status told a moment ago is no longer so.
+        lock(&self.contents).clear();
         let told = self.collect(&state, &changed);
         for part in reload {
             let generation = generation.clone();
