@@ -63,6 +63,8 @@ pub struct Snapshot {
     pinned: bool,
     partitions: OnceLock<Arc<[TablePath]>>,
     planned: OnceLock<ViewContext>,
+    /// The step from the snapshot of that generation, once it is known.
+    step: OnceLock<(u64, Changed)>,
 }
 
 impl Table {
@@ -198,15 +200,20 @@ impl Snapshot {
     /// is a walk over the table, or a listing of all of it. After a clean, which may remove partitions, they are listed anew.
     fn inherit_partitions(&self, older: &Snapshot) {
         let Some(known) = older.partitions.get() else { return };
-        let from_storage = self.lister.name() == "storage" && older.lister.name() == "storage";
-        if !from_storage || changes::may_drop_partitions(self, older) {
+        if self.lister.name() != "storage" || older.lister.name() != "storage" {
             return;
         }
-        let Changed::Partitions(touched) = self.changed_since(older) else { return };
+        let step = changes::step(self, older);
+        // Whoever shows this snapshot next asks the same.
+        let (_, changed) = self.step.get_or_init(|| (older.generation, step.changed));
+        let Changed::Partitions(touched) = changed else { return };
+        if step.may_drop_partitions {
+            return;
+        }
         let mut partitions = known.to_vec();
-        for new in touched.into_iter().filter(|p| known.binary_search(p).is_err()) {
-            match self.lister.has_partition(&new) {
-                Ok(true) => partitions.push(new),
+        for new in touched.iter().filter(|p| known.binary_search(p).is_err()) {
+            match self.lister.has_partition(new) {
+                Ok(true) => partitions.push(new.clone()),
                 // Without a partition metafile it is no partition, as the walk would have it.
                 Ok(false) => {}
                 Err(_) => return,
@@ -247,7 +254,10 @@ impl Snapshot {
 
     /// The partitions in which this snapshot may differ from an older one of the same table.
     pub fn changed_since(&self, older: &Snapshot) -> Changed {
-        changes::between(self, older)
+        match self.step.get() {
+            Some((from, changed)) if *from == older.generation && !older.pinned => changed.clone(),
+            _ => changes::step(self, older).changed,
+        }
     }
 
     /// Milliseconds since the epoch of an instant, in the table's time zone; 0 for instants that are no dates.
@@ -272,6 +282,7 @@ impl Snapshot {
             pinned: true,
             partitions: OnceLock::new(),
             planned: OnceLock::new(),
+            step: OnceLock::new(),
         })
     }
 
@@ -310,6 +321,7 @@ fn resolve(
         pinned: as_of.is_some(),
         partitions: OnceLock::new(),
         planned: OnceLock::new(),
+        step: OnceLock::new(),
     })
 }
 

@@ -30,7 +30,7 @@ const REREADS_MAX: u32 = 5;
 #[derive(Debug)]
 pub struct LocalStorage {
     uri: String,
-    beneath: Beneath,
+    beneath: Arc<Beneath>,
     stats: Arc<StorageStats>,
     dirty: Arc<dirty::Dirty>,
 }
@@ -41,7 +41,7 @@ impl LocalStorage {
         let path = std::path::absolute(path).map_err(|e| Error::io(path.display(), e))?;
         Ok(LocalStorage {
             uri: location::file_uri(&path),
-            beneath: Beneath::new(&path)?,
+            beneath: Arc::new(Beneath::new(&path)?),
             stats: Arc::new(StorageStats::default()),
             dirty: Arc::default(),
         })
@@ -181,7 +181,7 @@ impl Storage for LocalStorage {
     }
 
     fn rooted_at(&self, dir: &TablePath) -> Result<Arc<dyn Storage>> {
-        let beneath = self.beneath.below(dir.as_str())?;
+        let beneath = Arc::new(self.beneath.below(dir.as_str())?);
         let uri = location::file_uri(beneath.root_path());
         Ok(Arc::new(LocalStorage { uri, beneath, stats: self.stats.clone(), dirty: self.dirty.clone() }))
     }

@@ -17,23 +17,35 @@ pub enum Changed {
     Everything,
 }
 
-/// The partitions in which `new` may differ from `old`.
-pub(super) fn between(new: &Snapshot, old: &Snapshot) -> Changed {
-    match partitions(new, old) {
+/// A step from one snapshot to a newer one.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// The partitions in which they may differ.
+    pub changed: Changed,
+    /// Something may have happened since that removes partitions.
+    pub may_drop_partitions: bool,
+}
+
+/// What lies between two snapshots.
+pub(super) fn step(new: &Snapshot, old: &Snapshot) -> Step {
+    let before: HashSet<Key> = old.timeline.completed().map(key).collect();
+    let drops = |a: Action| matches!(a, Action::Clean | Action::Rollback | Action::Restore);
+    let may_drop_partitions = new.timeline.completed().any(|i| drops(i.action) && !before.contains(&key(i)));
+    let changed = match partitions(new, old, &before) {
         Ok(Some(partitions)) => Changed::Partitions(partitions),
         Ok(None) => Changed::Everything,
         Err(error) => {
             tracing::debug!(%error, "the changed partitions cannot be told; all are looked at again");
             Changed::Everything
         }
-    }
+    };
+    Step { changed, may_drop_partitions }
 }
 
-fn partitions(new: &Snapshot, old: &Snapshot) -> Result<Option<BTreeSet<TablePath>>> {
+fn partitions(new: &Snapshot, old: &Snapshot, before: &HashSet<Key>) -> Result<Option<BTreeSet<TablePath>>> {
     if new.config.properties() != old.config.properties() || new.pinned != old.pinned {
         return Ok(None);
     }
-    let before: HashSet<Key> = old.timeline.completed().map(key).collect();
     let after: HashSet<Key> = new.timeline.completed().map(key).collect();
     let mut gone = before.difference(&after).map(|k| k.0).peekable();
     if gone.peek().is_some() {
@@ -52,13 +64,6 @@ fn partitions(new: &Snapshot, old: &Snapshot) -> Result<Option<BTreeSet<TablePat
         }
     }
     Ok(Some(touched))
-}
-
-/// True if something may have happened since that removes partitions.
-pub(super) fn may_drop_partitions(new: &Snapshot, old: &Snapshot) -> bool {
-    let before: HashSet<Key> = old.timeline.completed().map(key).collect();
-    let drops = |a: Action| matches!(a, Action::Clean | Action::Rollback | Action::Restore);
-    new.timeline.completed().any(|i| drops(i.action) && !before.contains(&key(i)))
 }
 
 type Key = (InstantTime, Action);

@@ -30,14 +30,14 @@ impl Timeline {
         let folder = self.root().join(&self.config().history_folder()).map_err(outside)?;
         let mut found = match self.config().layout() {
             Layout::V2 => history::instants(storage, &folder).map_err(|e| e.context(format!("history {folder}")))?,
-            Layout::V0 | Layout::V1 => self.from_logs(storage, &folder)?,
+            Layout::V0 | Layout::V1 => self.read_logs(storage, &folder)?,
         };
         // What an archival that was cut off has copied and not yet deleted is still active.
         found.retain(|i| !self.instants().iter().any(|active| key(active) == key(i)));
         Ok(found)
     }
 
-    fn from_logs(&self, storage: &dyn Storage, folder: &TablePath) -> Result<Vec<Instant>> {
+    fn read_logs(&self, storage: &dyn Storage, folder: &TablePath) -> Result<Vec<Instant>> {
         let entries = match storage.list(folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -6,7 +6,7 @@
 //! refused altogether.
 //!
 //! A directory that was deleted and made anew at the same path is another one: it takes the place of the first as soon as a name is
-//! not found any more. One that was itself opened below another is not replaced, since only its parent could do so safely.
+//! not found any more. One that was itself opened below another is opened below it again.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::CString;
@@ -28,7 +28,8 @@ pub(super) struct Beneath {
     root: RwLock<Arc<File>>,
     root_path: PathBuf,
     guarded: bool,
-    replaceable: bool,
+    /// The directory that this one was opened below, and its path there.
+    above: Option<(Arc<Beneath>, String)>,
 }
 
 impl Beneath {
@@ -38,14 +39,14 @@ impl Beneath {
         // SAFETY: the path is a NUL-terminated string that outlives the call.
         let root = owned(unsafe { libc::open(c_path.as_ptr(), ROOT_FLAGS) }).map_err(|e| missing_table(path, e))?;
         let guarded = openat2(root.as_raw_fd(), c".", ROOT_FLAGS, libc::RESOLVE_BENEATH).is_ok();
-        Ok(Beneath { root: RwLock::new(Arc::new(root)), root_path: path.to_owned(), guarded, replaceable: true })
+        Ok(Beneath { root: RwLock::new(Arc::new(root)), root_path: path.to_owned(), guarded, above: None })
     }
 
     /// The same guard around a directory below.
-    pub(super) fn below(&self, relative: &str) -> Result<Self> {
+    pub(super) fn below(self: &Arc<Self>, relative: &str) -> Result<Self> {
         let root = RwLock::new(Arc::new(self.open(relative, libc::O_PATH | libc::O_DIRECTORY)?));
         let root_path = self.root_path.join(relative);
-        Ok(Beneath { root, root_path, guarded: self.guarded, replaceable: false })
+        Ok(Beneath { root, root_path, guarded: self.guarded, above: Some((self.clone(), relative.to_owned())) })
     }
 
     fn root(&self) -> Arc<File> {
@@ -54,11 +55,16 @@ impl Beneath {
 
     /// The directory that now is where `old` was, if it is another one.
     fn made_anew(&self, old: &File) -> Option<Arc<File>> {
-        let (before, now) = (old.metadata().ok()?, std::fs::metadata(&self.root_path).ok()?);
-        if !self.replaceable || (before.dev(), before.ino()) == (now.dev(), now.ino()) {
+        let new = match &self.above {
+            None => File::options().read(true).custom_flags(ROOT_FLAGS).open(&self.root_path).ok()?,
+            // As guarded as the first time.
+            Some((above, relative)) => above.open(relative, libc::O_PATH | libc::O_DIRECTORY).ok()?,
+        };
+        let (before, now) = (old.metadata().ok()?, new.metadata().ok()?);
+        if (before.dev(), before.ino()) == (now.dev(), now.ino()) {
             return None;
         }
-        let new = Arc::new(File::options().read(true).custom_flags(ROOT_FLAGS).open(&self.root_path).ok()?);
+        let new = Arc::new(new);
         tracing::info!(path = %self.root_path.display(), "the directory was made anew");
         *self.root.write().unwrap_or_else(PoisonError::into_inner) = new.clone();
         Some(new)
@@ -219,7 +225,7 @@ mod tests {
             std::fs::write(path.join("f"), content).unwrap();
         };
         make("1");
-        let beneath = Beneath::new(&path).unwrap();
+        let beneath = Arc::new(Beneath::new(&path).unwrap());
         std::fs::remove_dir_all(&path).unwrap();
         assert_eq!(beneath.open("f", libc::O_RDONLY).unwrap_err().kind(), ErrorKind::NotFound);
         make("second");

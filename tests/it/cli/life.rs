@@ -434,6 +434,16 @@ fn a_warehouse_shows_its_tables_and_follows_them() {
     hudifs(&["refresh", place.point()]);
     assert_eq!(place.files("new/one").len(), 1);
     assert!(!place.point.join("plain").exists());
+
+    // Deleted and made anew between two searches: another table at the same path.
+    std::fs::remove_dir_all(warehouse.path().join("new/one")).unwrap();
+    add("cow_v6_complexkeygen_hivestyle", "new/one");
+    hudifs(&["refresh", place.point()]);
+    let anew = expected(&golden_answer("cow_v6_complexkeygen_hivestyle")["ro"]);
+    assert_eq!(place.files("new/one"), anew);
+    assert!(
+        anew.iter().all(|f| std::fs::read(place.point.join("new/one").join(f)).is_ok_and(|b| b.starts_with(b"PAR1")))
+    );
     assert_eq!(hudifs(&["umount", place.point()]).code, Some(0));
     let whole = place.mount(&warehouse.path().join("db/txns"), &["--warehouse"]);
     assert!(whole.err.contains("without --warehouse"), "{}", whole.err);
