@@ -25,6 +25,7 @@ mod moves;
 mod options;
 mod outcome;
 mod plan;
+mod recheck;
 mod report;
 mod request;
 pub mod rollback;

@@ -12,9 +12,10 @@ use super::metadata::MetadataDuty;
 use super::options::WriterOptions;
 use super::outcome::{self, Groups};
 use super::plan::WritePlan;
+use super::recheck::{self, NewKeys};
 use super::report::{CommitReport, FileReport, Phase, ServiceReport};
 use super::request::{Operation, Records, WriteRequest};
-use super::route::{self, Router};
+use super::route::{self, Counts, Router};
 use super::session::Session;
 use super::spool::Spool;
 use super::transaction::Transaction;
@@ -53,6 +54,15 @@ struct Written {
     exclusive: Vec<String>,
     missed: u64,
     moved: u64,
+    new_keys: NewKeys,
+}
+
+/// Rows with their groups.
+struct RoutedRows {
+    spool: Spool,
+    targets: Vec<Target>,
+    counts: Counts,
+    new_keys: NewKeys,
 }
 
 impl Engine<'_> {
@@ -98,13 +108,13 @@ impl Engine<'_> {
         let (schema, rows) = (incoming.schema().cloned(), incoming.rows());
         let Some(schema) = schema.filter(|_| rows > 0) else { return Ok(nothing(&request, rows)) };
         if request.dry_run {
-            let (_, targets, counts) = self.route(&plan, &schema, &request, spool)?;
-            return Ok(foreseen(&request, rows, &targets, counts.missed));
+            let routed = self.route(&plan, &schema, &request, spool)?;
+            return Ok(foreseen(&request, rows, &routed.targets, routed.counts.missed));
         }
         let mut transaction = self.begin(&plan, request.operation)?;
         let plan = self.replan(&plan)?;
         request.progress.enter(Phase::Indexing);
-        let (spool, targets, counts) = self.route(&plan, &schema, &request, spool)?;
+        let RoutedRows { spool, targets, counts, new_keys } = self.route(&plan, &schema, &request, spool)?;
         if spool.rows() == 0 {
             transaction.abort()?;
             return Ok(nothing(&request, rows));
@@ -118,7 +128,8 @@ impl Engine<'_> {
             request.progress.file_done();
             files
         })?;
-        let written = Written { files, missed: counts.missed, moved: counts.moved, ..Written::default() };
+        let Counts { missed, moved } = counts;
+        let written = Written { files, missed, moved, new_keys, ..Written::default() };
         self.finish(transaction, &plan, &request, Some(&schema), written, rows)
     }
 
@@ -129,10 +140,10 @@ impl Engine<'_> {
         schema: &TableSchema,
         request: &WriteRequest,
         spool: Spool,
-    ) -> Result<(Spool, Vec<Target>, route::Counts)> {
+    ) -> Result<RoutedRows> {
         let mut assigner = Assigner::new(&plan.snapshot, &*plan.index, plan.sizes);
         let mut routed = Spool::new(self.spool_bytes());
-        let mut counts = route::Counts::default();
+        let (mut counts, mut new_keys) = (Counts::default(), NewKeys::default());
         for bucket in spool.into_buckets()? {
             let keyed = super::columns::Routed::from_batch(bucket.load()?).keyed()?;
             let rows = if plan.tags(request.operation) {
@@ -149,6 +160,7 @@ impl Engine<'_> {
                 };
                 let rows = router.route(&keyed)?;
                 counts = router.counts;
+                new_keys.add(&rows, self.spool_bytes())?;
                 rows
             } else {
                 let combine = self.options().parsed("hoodie.combine.before.insert", false)?;
@@ -160,7 +172,7 @@ impl Engine<'_> {
                 routed.push(rows.into_batch(), places)?;
             }
         }
-        Ok((routed, assigner.into_targets(), counts))
+        Ok(RoutedRows { spool: routed, targets: assigner.into_targets(), counts, new_keys })
     }
 
     /// Rows that go to new files, which may replace what is there.
@@ -288,7 +300,10 @@ impl Engine<'_> {
         }));
         let duty = MetadataDuty::new(self.session, plan, &written.files, &written.replaced)?;
         let instant = transaction.instant();
-        let committed = transaction.commit(metadata, &written.exclusive, |critical| duty.update(critical, instant))?;
+        let committed = transaction.commit(metadata, &written.exclusive, |critical| {
+            recheck::check(self.table, plan, &written.new_keys, critical)?;
+            duty.update(critical, instant)
+        })?;
         report.instant = Some(committed.instant.requested.to_string());
         report.action = committed.instant.action.name().to_owned();
         outcome::report(&mut report, &written.files, &written.replaced);

@@ -2,6 +2,7 @@
 //! how writers exclude each other.
 
 mod bench;
+mod concurrent;
 mod conflict;
 mod crash;
 mod lock;
