@@ -13,6 +13,7 @@ use std::fmt;
 const FOLDER: &str = ".hoodie/.temp";
 const MARK: &str = ".marker.";
 const TYPE_FILE: &str = "MARKERS.type";
+const CHECKSUM: &str = ".crc";
 const SERVER_FILE: &str = "MARKERS";
 /// Largest file of a timeline server accepted, bytes.
 const LEN_MAX: u64 = 1 << 30;
@@ -135,6 +136,15 @@ fn folder(instant: InstantTime) -> Result<TablePath> {
 
 /// All files below a folder, relative to it; `None` if there is no such folder.
 fn files_below(storage: &dyn Storage, folder: &TablePath) -> Result<Option<Vec<String>>> {
+    let mut files = all_below(storage, folder)?;
+    if let Some(files) = &mut files {
+        // Hadoop puts a file's checksum beside it on local disks.
+        files.retain(|path| !path.ends_with(CHECKSUM));
+    }
+    Ok(files)
+}
+
+fn all_below(storage: &dyn Storage, folder: &TablePath) -> Result<Option<Vec<String>>> {
     if let Some(files) = storage.list_flat(folder) {
         let files: Vec<String> = files?.into_iter().map(|(name, _)| name).collect();
         return Ok((!files.is_empty()).then_some(files));
@@ -203,6 +213,8 @@ mod tests {
         std::fs::write(folder.join("MARKERS.type"), "TIMELINE_SERVER_BASED").unwrap();
         std::fs::write(folder.join("MARKERS0"), "p/e.marker.CREATE\nz/f.marker.MERGE\n").unwrap();
         std::fs::write(folder.join("MARKERS13"), "").unwrap();
+        std::fs::write(folder.join("p/.a.marker.CREATE.crc"), "crc").unwrap();
+        std::fs::write(folder.join(".MARKERS0.crc"), "crc").unwrap();
         assert_eq!(read(&*storage, time).unwrap().unwrap().len(), 6);
         std::fs::write(folder.join("MARKERS1"), "p/what\n").unwrap();
         assert_eq!(read(&*storage, time).unwrap_err().kind(), ErrorKind::Corrupt);
