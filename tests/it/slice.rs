@@ -3,3 +3,4 @@
 pub mod canonical;
 pub mod golden;
 mod logs;
+mod merged;
