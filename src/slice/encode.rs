@@ -2,6 +2,8 @@
 //!
 //! An encoder is shared by threads; the chunks are put into the file by whoever owns that.
 
+mod stored;
+
 use super::BaseOptions;
 use super::sink::Sink;
 use crate::error::{Error, Result};
@@ -28,6 +30,7 @@ const SAMPLE_ROWS: usize = 2048;
 /// Makes column chunks of Arrow columns.
 pub(super) struct Encoder {
     factory: ArrowRowGroupWriterFactory,
+    /// As it is stored: see [`stored`].
     schema: SchemaRef,
     /// The leaf columns of each column.
     leaves: Vec<Range<usize>>,
@@ -37,6 +40,7 @@ impl Encoder {
     /// For a file whose columns are `schema`'s.
     pub fn new(writer: &SerializedFileWriter<Sink>, schema: SchemaRef) -> Result<Encoder> {
         let leaves = leaves_of(writer.schema_descr(), schema.fields().len())?;
+        let schema: SchemaRef = Arc::new(stored::schema(&schema, writer.schema_descr()));
         let factory = ArrowRowGroupWriterFactory::new(writer, schema.clone());
         Ok(Encoder { factory, schema, leaves })
     }
@@ -54,7 +58,8 @@ impl Encoder {
     /// Adds values of one column to its writers among those of a row group.
     pub fn write(&self, writers: &mut [Option<ArrowColumnWriter>], column: usize, values: &ArrayRef) -> Result<()> {
         let field = self.schema.fields().get(column).ok_or_else(|| Error::internal("a column out of range"))?;
-        let leaves = compute_leaves(field, values).map_err(broken)?;
+        let values = stored::convert(values, field.data_type())?;
+        let leaves = compute_leaves(field, &values).map_err(broken)?;
         for (leaf, index) in leaves.iter().zip(self.leaves(column)) {
             let writer = writers.get_mut(index).and_then(Option::as_mut);
             writer.ok_or_else(|| Error::internal("a column without a writer"))?.write(leaf).map_err(broken)?;

@@ -17,6 +17,8 @@ const TYPES_MAX: usize = 200_000;
 const DEPTH_MAX: usize = 64;
 /// Most digits of a decimal: Spark's limit.
 const PRECISION_MAX: u64 = 38;
+/// Most bytes of a decimal: what its digits need, and what Arrow reads.
+const DECIMAL_BYTES_MAX: usize = 16;
 
 /// Parses the schema of a record.
 pub(crate) fn parse(text: &str) -> Result<Record> {
@@ -202,6 +204,9 @@ fn fixed(object: &Map<String, Json>, logical: Option<&str>, namespace: &str) -> 
     let (precision, scale) = digits(object)?;
     if size < super::types::decimal_bytes(precision) {
         return Err(Error::invalid(format!("{size} bytes do not hold a decimal of {precision} digits")));
+    }
+    if size > DECIMAL_BYTES_MAX {
+        return Err(Error::unsupported(format!("a decimal of {size} bytes, more than {DECIMAL_BYTES_MAX}")));
     }
     Ok(Type::Decimal { precision, scale, fixed: Some((name, size)) })
 }

@@ -140,6 +140,37 @@ fn what_is_not_finished_leaves_nothing() {
 }
 
 #[test]
+fn decimals_in_longer_bytes_than_they_need() {
+    let json = r#"{"type":"record","name":"r","fields":[
+        {"name":"id","type":"long"},
+        {"name":"d","type":["null",{"type":"fixed","name":"f","size":16,"logicalType":"decimal","precision":10,"scale":2}]},
+        {"name":"l","type":{"type":"array","items":["null",{"type":"fixed","name":"g","size":6,"logicalType":"decimal","precision":10,"scale":2}]}}]}"#;
+    let schema = TableSchema::from_avro(json).unwrap();
+    let list = ListArray::from_iter_primitive::<Int32Type, _, _>([
+        Some(vec![Some(-1), None]),
+        Some(vec![]),
+        Some(vec![Some(7)]),
+    ]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..3))),
+        ("d", Arc::new(Int64Array::from(vec![Some(-99_999_999), None, Some(5)]))),
+        ("l", Arc::new(list)),
+    ];
+    let rows = keyed(&schema, RecordBatch::try_from_iter(columns).unwrap());
+    let (_dir, storage) = storage();
+    let options = BaseOptions { column_ranges: true, ..BaseOptions::default() };
+    let mut writer = BaseWriter::create(&*storage, &target("1"), &schema, &options).unwrap();
+    writer.write(&rows).unwrap();
+    let file = writer.finish().unwrap();
+    let (batch, metadata) = read(&*storage, &file);
+    assert_eq!(schema.conform(&batch, 0).unwrap(), rows.rows);
+    let lengths: Vec<i32> = metadata.file_metadata().schema_descr().columns().iter().map(|c| c.type_length()).collect();
+    assert_eq!(lengths[6..], [16, 6]);
+    let range = file.columns.iter().find(|c| c.column == "d").unwrap();
+    assert_eq!(range.max, Some(Bound::Decimal { unscaled: 500, precision: 10, scale: 2 }));
+}
+
+#[test]
 fn dictionaries_only_where_values_repeat() {
     let (_dir, storage) = storage();
     let mut writer = BaseWriter::create(&*storage, &target("1"), &schema(), &BaseOptions::default()).unwrap();

@@ -116,14 +116,11 @@ fn is_written(ty: &Type) -> bool {
     if !ty.is_primitive() {
         return ty.get_fields().iter().all(|f| is_written(f));
     }
-    let Type::PrimitiveType { physical_type, precision, type_length, .. } = ty else { return false };
+    let Type::PrimitiveType { physical_type, precision, .. } = ty else { return false };
     let is_decimal = *precision > 0;
     match physical_type {
         Physical::INT96 => false,
         Physical::BYTE_ARRAY => !is_decimal,
-        Physical::FIXED_LEN_BYTE_ARRAY if is_decimal => {
-            u8::try_from(*precision).is_ok_and(|p| *type_length as usize == crate::record::schema::decimal_bytes(p))
-        }
         _ => true,
     }
 }
