@@ -39,6 +39,7 @@ mod writer;
 
 use crate::slice::pool;
 
+pub use metadata::verify_metadata;
 pub use options::{IndexKind, Protected, WriterOptions};
 pub use report::{CommitReport, FileReport, Phase, Progress, ServiceReport};
 pub use request::{Operation, Records, WriteRequest};

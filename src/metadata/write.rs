@@ -24,9 +24,11 @@ pub(super) mod schema;
 mod setup;
 mod target;
 mod undo;
+mod verify;
 
 pub use changes::{AddedFile, Changes, KeysOfGroup, PartitionChanges};
 pub use drop::drop_partitions;
+pub use verify::{Finding, verify};
 
 use super::lister::MetadataLister;
 use super::{COLUMN_STATS, ColumnRange, PARTITION_STATS, RECORD_INDEX};

@@ -53,6 +53,16 @@ impl KeyFile {
         &self.metadata
     }
 
+    /// The ranges of its columns, by its own statistics; a column without exact ones is left out.
+    pub fn ranges(&self) -> Vec<crate::metadata::ColumnRange> {
+        super::statistics::of_file(&self.metadata, self.is_javas())
+    }
+
+    /// Parquet's Java library does not say that bounds are exact, but leaves out those that it would have to cut.
+    fn is_javas(&self) -> bool {
+        self.metadata.file_metadata().created_by().is_some_and(|by| by.starts_with("parquet-mr version 1."))
+    }
+
     /// Rows of the file.
     pub fn rows(&self) -> u64 {
         u64::try_from(self.metadata.file_metadata().num_rows()).unwrap_or_default()

@@ -5,16 +5,20 @@ use super::outcome::{self, Groups};
 use super::plan::WritePlan;
 use super::session::{Critical, Session};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::file_name::FileName;
 use crate::format::instant::InstantTime;
-use crate::metadata::ColumnRange;
-use crate::metadata::write::{Changes, DataFiles, MetadataKinds, MetadataOptions, MetadataWriter};
+use crate::metadata::write::{Changes, DataFiles, Finding, MetadataKinds, MetadataOptions, MetadataWriter};
+use crate::metadata::{self, ColumnRange};
 use crate::slice::WrittenFile;
 use crate::slice::keys::KeyFile;
 use crate::slice::read;
 use crate::storage::{Storage, TablePath};
-use crate::table::{FileSlice, Snapshot};
+use crate::table::{FileSlice, Snapshot, Table, TableOptions};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The partition of the metadata table without which there is none.
+const FILES: &str = "files";
 
 /// The changes of one commit.
 pub(super) struct MetadataDuty {
@@ -66,12 +70,42 @@ pub(super) fn bootstrap(session: &Session, snapshot: &Arc<Snapshot>, kinds: &Met
     MetadataWriter::bootstrap(session.storage(), critical.timeline(), kinds, None, &files, &options).map(drop)
 }
 
+/// Builds the metadata table from what a table holds; `anew`: after dropping what there is.
+pub(super) fn build(session: &Session, table: &Table, kinds: &MetadataKinds, anew: bool) -> Result<()> {
+    let mut critical = session.critical()?;
+    if anew {
+        metadata::write::drop_partitions(session.storage(), critical.timeline(), &[FILES])?;
+        critical.reload_all()?;
+    }
+    // As the files are now, without the metadata table if it was dropped.
+    let table = Table::open(table.storage().clone(), TableOptions::default())?;
+    let files = TableFiles(table.snapshot());
+    let options = options(session.options())?;
+    MetadataWriter::bootstrap(session.storage(), critical.timeline(), kinds, None, &files, &options).map(drop)
+}
+
+/// Compares the metadata table of a table with what it is about; `deep`: its indexes too, which reads all files. The table must
+/// be at rest.
+pub fn verify_metadata(table: &Table, deep: bool) -> Result<Vec<Finding>> {
+    let snapshot = table.snapshot();
+    let files = TableFiles(snapshot.clone());
+    let files: Option<&dyn DataFiles> = if deep { Some(&files) } else { None };
+    metadata::write::verify(table.storage(), snapshot.timeline(), files, &MetadataOptions::default())
+}
+
 /// What the data files of a snapshot tell: for indexes that are built over what is there.
 pub(super) struct TableFiles(pub Arc<Snapshot>);
 
 impl DataFiles for TableFiles {
-    fn columns(&self, partition: &str, name: &str, _size: u64, _columns: &[String]) -> Result<Vec<ColumnRange>> {
-        Err(Error::internal(format!("ranges of {partition}/{name}")))
+    fn columns(&self, partition: &str, name: &str, size: u64, columns: &[String]) -> Result<Vec<ColumnRange>> {
+        // Rows of a log file have to be read to know their ranges; readers take a file without any to hold everything.
+        if !matches!(FileName::parse(name), FileName::Base(base) if base.extension == ".parquet") {
+            return Ok(Vec::new());
+        }
+        let path = TablePath::parse(partition)?.join(name)?;
+        let mut ranges = KeyFile::open(&**self.0.storage(), &path, Some(size))?.ranges();
+        ranges.retain(|range| columns.contains(&range.column));
+        Ok(ranges)
     }
 
     fn keys(&self, partition: &str, file_id: &str, base: Option<&str>, logs: &[String]) -> Result<Vec<String>> {

@@ -15,7 +15,7 @@ use super::supported;
 use crate::error::{Error, Result};
 use crate::format::properties::TableConfig;
 use crate::index::IndexKind;
-use crate::metadata::write::MetadataKinds;
+use crate::metadata::write::{MetadataKinds, drop_partitions};
 use crate::storage::Storage;
 use crate::table::{Table, TableOptions};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,6 +119,26 @@ impl Writer {
         let reports = self.services().rollback(instant);
         self.table.refresh()?;
         reports
+    }
+
+    /// Builds the metadata table from what the table holds, or those of its partitions that it lacks; `anew`: after dropping
+    /// what there is, for one that is found wrong. Readers list storage meanwhile. No other writer may be active.
+    pub fn build_metadata(&self, kinds: &MetadataKinds, anew: bool) -> Result<()> {
+        let _one = self.alone();
+        let built = metadata::build(&self.session, &self.table, kinds, anew);
+        self.table.refresh()?;
+        built
+    }
+
+    /// Drops partitions of the metadata table, and what depends on them; `files` drops all of it. Answers what was dropped. No
+    /// other writer may be active.
+    pub fn drop_metadata(&self, partitions: &[&str]) -> Result<Vec<String>> {
+        let _one = self.alone();
+        let critical = self.session.critical()?;
+        let dropped = drop_partitions(self.session.storage(), critical.timeline(), partitions);
+        drop(critical);
+        self.table.refresh()?;
+        dropped
     }
 
     fn alone(&self) -> MutexGuard<'_, ()> {

@@ -24,7 +24,7 @@ use crate::view::{ListedFile, Lister, ViewContext, merged_slices};
 use std::collections::{BTreeMap, HashMap};
 
 /// The ranges that are known of the files of one partition: by file, then by column.
-type Known = HashMap<String, HashMap<String, Stats>>;
+pub(super) type Known = HashMap<String, HashMap<String, Stats>>;
 
 /// What the ranges of partitions are made from.
 pub(super) struct Sources<'a> {
@@ -138,12 +138,12 @@ fn combine(path: &str, column: &str, files: &[String], known: &Known) -> Option<
 }
 
 /// The column statistics that are stored.
-struct StatsReader {
+pub(super) struct StatsReader {
     shards: Vec<GroupReader>,
 }
 
 impl StatsReader {
-    fn open(sources: &Sources<'_>) -> Result<StatsReader> {
+    pub fn open(sources: &Sources<'_>) -> Result<StatsReader> {
         let committed = Committed::new(sources.storage, sources.metadata);
         let valid = ValidInstants::new(sources.data, &committed);
         let groups = groups(sources.storage, &committed, COLUMN_STATS)?;
@@ -151,7 +151,8 @@ impl StatsReader {
         Ok(StatsReader { shards: shards.collect::<Result<_>>()? })
     }
 
-    fn known<'f>(&self, path: &str, columns: &[String], files: impl Iterator<Item = &'f String>) -> Result<Known> {
+    /// What is known of columns of files of one partition.
+    pub fn known<'f>(&self, path: &str, columns: &[String], files: impl Iterator<Item = &'f String>) -> Result<Known> {
         let keys = StatsKeys::new(path);
         let mut asked: Vec<BTreeMap<String, (&str, &str)>> = vec![BTreeMap::new(); self.shards.len()];
         for file in files {
