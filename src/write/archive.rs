@@ -142,7 +142,7 @@ fn metadata_timeline(storage: &Arc<dyn Storage>, data: &Timeline) -> Result<Opti
 }
 
 fn last_compaction(metadata: &Timeline) -> Option<InstantTime> {
-    metadata.completed().filter(|i| i.action == Action::Commit).next_back().map(|i| i.requested)
+    metadata.completed().rfind(|i| i.action == Action::Commit).map(|i| i.requested)
 }
 
 /// The first write that the compaction of the metadata table did not take in.

@@ -87,7 +87,8 @@ fn request(
     force: bool,
 ) -> Result<Option<(Instant, CleanPlan)>> {
     let critical = session.critical()?;
-    if !force && !(settings.automatic && is_time(session.storage(), critical.timeline(), settings)?) {
+    let due = || Ok::<_, Error>(settings.automatic && is_time(session.storage(), critical.timeline(), settings)?);
+    if !(force || due()?) {
         return Ok(None);
     }
     let snapshot = snapshot(session.storage())?;
@@ -107,7 +108,7 @@ fn inflight(timeline: &Timeline, plan: Bytes) -> Bytes {
 
 /// True if there are commits enough since the last clean.
 fn is_time(storage: &Arc<dyn Storage>, timeline: &Timeline, settings: &CleanSettings) -> Result<bool> {
-    let last = timeline.completed().filter(|i| i.action == Action::Clean).next_back();
+    let last = timeline.completed().rfind(|i| i.action == Action::Clean);
     let since = match last {
         Some(last) => CleanMetadata::parse(&timeline.read(&**storage, last)?)?.last_completed,
         None => String::new(),

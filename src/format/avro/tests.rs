@@ -252,3 +252,134 @@ proptest! {
         prop_assert_eq!(Cursor::new(&schema, &zigzag(value)).long().unwrap(), Some(value));
     }
 }
+
+mod written {
+    use super::*;
+    use crate::format::avro::Definition;
+    use crate::format::avro::{Container, Encoder, Model, Writer, container_file};
+    use std::sync::Arc;
+
+    const SCHEMA: &str = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "text", "type": ["null", "string"]},
+        {"name": "number", "type": ["int", "null"]},
+        {"name": "big", "type": "long"},
+        {"name": "ratio", "type": ["null", "double", "string"]},
+        {"name": "flag", "type": "boolean"},
+        {"name": "raw", "type": {"type": "fixed", "name": "F", "size": 2}},
+        {"name": "kind", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"]}},
+        {"name": "list", "type": {"type": "array", "items": ["null", "string"]}},
+        {"name": "map", "type": ["null", {"type": "map", "values": "long"}]},
+        {"name": "inner", "type": ["null", {"type": "record", "name": "I", "fields": [{"name": "x", "type": "bytes"}]}]}
+    ]}"#;
+
+    fn record(fields: Vec<(&str, Value)>) -> Value {
+        Value::Record(fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect())
+    }
+
+    fn value() -> Value {
+        record(vec![
+            ("text", Value::String("é".into())),
+            ("number", Value::Null),
+            ("big", Value::Long(i64::MIN)),
+            ("ratio", Value::Double(-0.5)),
+            ("flag", Value::Boolean(true)),
+            ("raw", Value::Bytes(vec![1, 2])),
+            ("kind", Value::String("B".into())),
+            ("list", Value::Array(vec![Value::Null, Value::String("s".into())])),
+            ("map", Value::Map(vec![("k".into(), Value::Long(300))])),
+            ("inner", record(vec![("x", Value::Bytes(vec![9]))])),
+        ])
+    }
+
+    #[test]
+    fn a_tree_is_read_as_it_was_written() {
+        let schema = Schema::parse(SCHEMA).unwrap();
+        let bytes = value().encode(&schema).unwrap();
+        assert_eq!(Cursor::new(&schema, &bytes).value().unwrap(), value());
+        let file = container_file(SCHEMA, &[bytes.clone(), bytes]);
+        let container = Container::open(&file).unwrap();
+        assert_eq!(container.schema_text(), SCHEMA);
+        let mut count = 0;
+        container
+            .records(|cursor| {
+                count += 1;
+                assert_eq!(cursor.value()?, value());
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(count, 2);
+        assert!(Container::open(&container_file(SCHEMA, &[])).unwrap().first_value().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_its_schema_is_our_mistake() {
+        let schema = Schema::parse(SCHEMA).unwrap();
+        let with = |name: &str, new: Value| match value() {
+            Value::Record(fields) => Value::Record(
+                fields.into_iter().map(|(n, v)| if &*n == name { (n, new.clone()) } else { (n, v) }).collect(),
+            ),
+            other => other,
+        };
+        for (name, wrong) in [
+            ("text", Value::Long(1)),
+            ("number", Value::Long(1 << 40)),
+            ("big", Value::Null),
+            ("raw", Value::Bytes(vec![1])),
+            ("kind", Value::String("C".into())),
+            ("inner", record(vec![("y", Value::Null)])),
+        ] {
+            let error = with(name, wrong).encode(&schema).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::Internal, "{name}");
+        }
+        let mut out = Encoder::new();
+        let mut writer = Writer::new(&schema, &mut out);
+        assert!(writer.record(|_, _| Ok(())).is_err(), "a field that cannot be null");
+    }
+
+    /// A record of another version of the schema: what is gone is left out, what is new is empty.
+    #[test]
+    fn records_of_other_versions_are_copied() {
+        let newer = Schema::parse(
+            r#"{"type": "record", "name": "R", "fields": [
+                {"name": "big", "type": "long"}, {"name": "new", "type": "string"}, {"name": "opt", "type": ["null", "int"]},
+                {"name": "list", "type": {"type": "array", "items": ["string", "null"]}},
+                {"name": "maps", "type": {"type": "map", "values": "int"}}]}"#,
+        )
+        .unwrap();
+        let mut out = Encoder::new();
+        Writer::new(&newer, &mut out).copy(&value()).unwrap();
+        let copied = Cursor::new(&newer, out.as_bytes()).value().unwrap();
+        assert_eq!(copied.get("big"), value().get("big"));
+        assert_eq!(copied.get("list"), value().get("list"));
+        assert_eq!(copied.get("new").unwrap().as_str(), Some(""));
+        assert!(copied.get("opt").unwrap().is_null() && copied.get("maps").unwrap().entries().is_empty());
+    }
+
+    #[test]
+    fn the_short_notation_expands_to_a_schema() {
+        let definitions = [
+            Definition { name: "Inner", fields: "x: long?\n y: string" },
+            Definition { name: "Outer", fields: "a: {[Inner]}?\n b: Inner?\n c: int|null = 1" },
+        ];
+        let model = Model::new("Outer", &definitions).unwrap();
+        let inner = r#"{"type":"record","name":"Inner","fields":[{"name":"x","type":["null","long"],"default":null},{"name":"y","type":"string"}]}"#;
+        let expected = format!(
+            r#"{{"type":"record","name":"Outer","namespace":"org.apache.hudi.avro.model","fields":[{{"name":"a","type":["null",{{"type":"map","values":{{"type":"array","items":{inner}}}}}],"default":null}},{{"name":"b","type":["null","Inner"],"default":null}},{{"name":"c","type":["int","null"],"default":1}}]}}"#
+        );
+        assert_eq!(model.text(), expected);
+        assert!(Model::new("Nowhere", &definitions).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_they_were_written(number in any::<i64>(), text in ".*") {
+            let schema = Schema::parse(r#"{"type": "record", "name": "R", "fields": [
+                {"name": "n", "type": "long"}, {"name": "t", "type": "string"}]}"#).unwrap();
+            let mut out = Encoder::new();
+            out.long(number);
+            out.str(&text);
+            let expected = record(vec![("n", Value::Long(number)), ("t", Value::String(text))]);
+            prop_assert_eq!(Cursor::new(&schema, out.as_bytes()).value().unwrap(), expected);
+        }
+    }
+}

@@ -62,7 +62,7 @@ fn for_compaction(timeline: &Timeline, settings: &ArchiveSettings) -> Option<Ins
     if timeline.config().table_type() != TableType::MergeOnRead {
         return None;
     }
-    let compaction = timeline.completed().filter(|i| i.action == Action::Commit).next_back();
+    let compaction = timeline.completed().rfind(|i| i.action == Action::Commit);
     let since = |i: &&Instant| compaction.is_none_or(|c| i.completion.unwrap_or(i.requested) > c.requested);
     let deltas: Vec<&Instant> =
         timeline.instants().iter().filter(|i| i.action == Action::DeltaCommit).filter(since).collect();
@@ -76,7 +76,7 @@ fn for_compaction(timeline: &Timeline, settings: &ArchiveSettings) -> Option<Ins
 /// The first replacement that the last clean did not get to.
 fn for_replaced(storage: &dyn Storage, timeline: &Timeline) -> Result<Option<InstantTime>> {
     let replacing = |i: &&Instant| matches!(i.action, Action::ReplaceCommit | Action::Clustering);
-    let Some(clean) = timeline.completed().filter(|i| i.action == Action::Clean).next_back() else {
+    let Some(clean) = timeline.completed().rfind(|i| i.action == Action::Clean) else {
         return Ok(timeline.instants().iter().find(replacing).map(|i| i.requested));
     };
     let requested = Instant { state: crate::format::instant::State::Requested, completion: None, ..*clean };

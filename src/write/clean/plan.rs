@@ -142,7 +142,7 @@ fn candidates(snapshot: &Snapshot, earliest: Option<InstantTime>, savepoints: &[
 /// The partitions touched since the last clean's edge; `None` where that is not known.
 fn touched(snapshot: &Snapshot, earliest: InstantTime, savepoints: &[String]) -> Result<Option<Vec<TablePath>>> {
     let (storage, timeline) = (&**snapshot.storage(), snapshot.timeline());
-    let Some(last) = timeline.completed().filter(|i| i.action == Action::Clean).next_back() else { return Ok(None) };
+    let Some(last) = timeline.completed().rfind(|i| i.action == Action::Clean) else { return Ok(None) };
     let last = CleanMetadata::parse(&timeline.read(storage, last)?)?;
     let failed = last.partitions.values().any(|p| !p.failed.is_empty());
     let savepoint_gone = last
