@@ -13,6 +13,8 @@ use crate::telemetry::event::{Event, EventCode};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime};
 
+/// What makes a folder a table.
+const PROPERTIES: &str = ".hoodie/hoodie.properties";
 /// How long a lease lives unless it is written again.
 pub const LIFE: Duration = Duration::from_secs(300);
 /// Lives of a lease between two times of writing it, so that some writes may fail.
@@ -106,6 +108,8 @@ impl Service {
         let table = entry.opened_table().ok_or_else(|| entry.failure())?;
         let lease = Lease::new(id, &self.lease_owner(), SystemTime::now(), self.lease_life())
             .hold(held.instants.clone(), held.files.clone());
+        // Writing makes folders: a table that was deleted must not come back as one with nothing but a lease.
+        table.storage().stat(&TablePath::parse(PROPERTIES)?)?;
         table.storage().put(&lease.path()?, lease.encode()?.into())?;
         Ok(lease.expires_ms)
     }

@@ -105,6 +105,25 @@ fn old_views_that_somebody_uses_are_held() {
 }
 
 #[test]
+fn a_deleted_table_does_not_come_back_with_a_lease() {
+    if !can_mount() {
+        return;
+    }
+    let table = golden(NAME);
+    let base = table.base();
+    let place = Place::new();
+    place.mounted(&base, &["--lease-life", "1"]);
+    place.files("");
+    eventually("a lease", || (!leases(&base).live.is_empty()).then_some(()));
+    // The folder stays, what is in it goes.
+    let meta = base.join(".hoodie");
+    eventually("it is gone", || (std::fs::remove_dir_all(&meta).is_ok() || !meta.exists()).then_some(()));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!meta.exists(), "several renewals later");
+    assert_eq!(hudifs(&["umount", place.point()]).code, Some(0));
+}
+
+#[test]
 fn a_daemon_that_dies_leaves_a_lease_that_ends_by_itself() {
     if !can_mount() {
         return;
