@@ -4,6 +4,7 @@ use super::bench::*;
 use bytes::Bytes;
 use hudifs::format::commit::CommitMetadata;
 use hudifs::format::instant::{Action, State};
+use hudifs::format::plan::{CompactionOperation, CompactionPlan};
 use hudifs::storage::Storage;
 use hudifs::write::Transaction;
 use hudifs::{Error, ErrorKind};
@@ -137,4 +138,59 @@ fn a_write_that_beats_is_left_alone() {
     assert!(pending.len() == 1 && pending[0].requested == live.instant() && pending[0].state == State::Inflight);
     let metadata = write_files(&live, kind, &[New::base("p=1", "live-0")]).unwrap();
     live.commit(metadata, &[], |_| Ok(())).unwrap();
+}
+
+/// A compaction that is scheduled after a write was planned: in version 6 the write's log would stay in the old slice; from 8 on
+/// only a new base file is in the way.
+#[test]
+fn compactions_scheduled_meanwhile_are_in_the_way_of_what_they_would_lose() {
+    for (kind, log, conflicts) in
+        [(KINDS[2], true, true), (KINDS[2], false, true), (KINDS[3], true, false), (KINDS[3], false, true)]
+    {
+        let place = local();
+        let first = table(&place, kind);
+        let update = [New { on: Some(first), log, ..New::base("p=1", "a-0") }];
+        let schedule = || {
+            let operation = CompactionOperation {
+                partition: "p=1".into(),
+                file_id: "a-0".into(),
+                base_instant: Some(first),
+                ..CompactionOperation::default()
+            };
+            let plan = CompactionPlan { operations: vec![operation], ..CompactionPlan::default() };
+            let critical = steady(&place.storage).critical().unwrap();
+            critical.request(Action::Compaction, plan.encode().unwrap().into(), |_| Ok(())).unwrap()
+        };
+        let late = begin(&place.storage, kind.action());
+        let of_late = write_files(&late, kind, &update).unwrap();
+        let scheduled = schedule();
+        let result = late.commit(of_late, &[], |_| Ok(()));
+        assert_eq!(result.is_err(), conflicts, "{kind:?} {log} {result:?}");
+        if let Err(e) = result {
+            check(&e, "p=1", scheduled.requested.as_str());
+        }
+        // One that knew the plan takes it for granted.
+        let knowing = begin(&place.storage, kind.action());
+        let of_knowing = write_files(&knowing, kind, &update).unwrap();
+        knowing.commit(of_knowing, &[], |_| Ok(())).unwrap();
+    }
+}
+
+/// An instant that completed can be made pending again, and is then rolled back like one that failed.
+#[test]
+fn a_completed_commit_can_be_taken_back() {
+    for kind in [KINDS[0], KINDS[1]] {
+        let place = local();
+        table(&place, kind);
+        let before = data_files(&place.storage);
+        let last = write_as(steady(&place.storage), kind, &[New::base("p=1", "x-0")]).unwrap();
+        let session = steady(&place.storage);
+        let mut critical = session.critical().unwrap();
+        let pending = critical.instants().revert_to_inflight(&last.instant, kind.action()).unwrap();
+        critical.reload().unwrap();
+        assert!(!critical.timeline().contains_completed(pending.requested));
+        hudifs::write::rollback::pending(&session, &mut critical, &pending).unwrap();
+        drop(critical);
+        assert_eq!((data_files(&place.storage), seen(&place.storage)), (before.clone(), before));
+    }
 }
