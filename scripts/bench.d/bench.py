@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 import tables
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-HUDIFS = f"{ROOT}/target/release/hudifs"
+HUDIFS = os.environ.get("HUDIFS", f"{ROOT}/target/release/hudifs")
 IS_ROOT = os.geteuid() == 0
 
 

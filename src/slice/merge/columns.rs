@@ -1,8 +1,9 @@
 //! The columns of the next version of a base file.
 //!
 //! A column that the file has in a form which holds the table's values keeps that form, so that its chunks can be copied as they
-//! are: lists of two levels, decimals as integers and other ways of writing that Java has. Any other column (new, widened, or one
-//! that must hold nulls now) gets the table's form, and all its chunks are made anew.
+//! are: lists of two levels and other ways of writing that Java has. Any other column (new, widened, or one that must hold nulls
+//! now) gets the table's form, and all its chunks are made anew. So do decimals that Spark's own writer stored as integers: the
+//! footer's Avro schema says bytes of a fixed length, and Hudi's readers that go by it take such integers for whole numbers.
 
 use super::incoming::Incoming;
 use crate::error::{Error, Result};
@@ -111,7 +112,7 @@ fn holds(form: &DataType, table: &DataType) -> bool {
     }
 }
 
-/// False for physical forms that the encoder does not write.
+/// False for physical forms that are not written here.
 fn is_written(ty: &Type) -> bool {
     if !ty.is_primitive() {
         return ty.get_fields().iter().all(|f| is_written(f));
@@ -120,7 +121,23 @@ fn is_written(ty: &Type) -> bool {
     let is_decimal = *precision > 0;
     match physical_type {
         Physical::INT96 => false,
-        Physical::BYTE_ARRAY => !is_decimal,
+        Physical::INT32 | Physical::INT64 | Physical::BYTE_ARRAY => !is_decimal,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::schema::parser::parse_message_type;
+
+    #[test]
+    fn decimals_stay_only_in_the_form_that_avro_has() {
+        let text = "message m { optional int64 a (DECIMAL(10,2)); optional int32 b (DECIMAL(5,2)); optional binary c (DECIMAL(10,2));
+            optional fixed_len_byte_array(5) d (DECIMAL(10,2)); optional int64 e; optional int96 f;
+            optional group g { optional int64 h (DECIMAL(10,2)); } }";
+        let message = parse_message_type(text).unwrap();
+        let kept: Vec<&str> = message.get_fields().iter().filter(|f| is_written(f)).map(|f| f.name()).collect();
+        assert_eq!(kept, ["d", "e"]);
     }
 }
