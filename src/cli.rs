@@ -102,7 +102,9 @@ fn dispatch(command: Command) -> Result<(), Stop> {
         Command::Archive(args) => write::service(ServiceCall::Archive, &args),
         Command::Rollback(args) => write::service(ServiceCall::Rollback(args.instant), &args.service),
         Command::Metadata(MetadataCommand::Verify(args)) => write::service(ServiceCall::VerifyMetadata, &args),
-        Command::Metadata(MetadataCommand::Rebuild(args)) => write::service(ServiceCall::RebuildMetadata, &args),
+        Command::Metadata(MetadataCommand::Rebuild(args)) => {
+            write::service(ServiceCall::RebuildMetadata(args.partitions), &args.service)
+        }
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
     }

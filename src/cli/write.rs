@@ -59,18 +59,23 @@ pub fn service(call: ServiceCall, args: &ServiceArgs) -> Result<(), Stop> {
         Outcome::Services(services) => services,
         Outcome::Commit(report) => report.services,
     };
+    // Each report of a comparison is something that differs.
+    let damaged = matches!(call, ServiceCall::VerifyMetadata) && !services.is_empty();
+    let end = if damaged { Err(Stop::Said(exit::DAMAGED)) } else { Ok(()) };
     if args.json {
-        return output::json(&Services { services });
+        return output::json(&Services { services }).and(end);
     }
     let mut out = output::stdout();
-    if services.is_empty() {
-        writeln!(out, "{}: nothing to do", call.name())?;
+    match call {
+        _ if !services.is_empty() => {}
+        ServiceCall::VerifyMetadata => writeln!(out, "metadata_verify: the metadata table is right")?,
+        _ => writeln!(out, "{}: nothing to do", call.name())?,
     }
     for report in &services {
         writeln!(out, "{}", service_line(report))?;
     }
     out.flush()?;
-    Ok(())
+    end
 }
 
 fn order(operation: Operation, args: &WriteArgs) -> Order {

@@ -53,8 +53,8 @@ pub enum ServiceCall {
     Rollback(Option<String>),
     /// Compare the metadata table with the storage.
     VerifyMetadata,
-    /// Make the metadata table anew.
-    RebuildMetadata,
+    /// Make the metadata table anew, with these partitions; none: with those that it has.
+    RebuildMetadata(Vec<String>),
 }
 
 impl ServiceCall {
@@ -66,7 +66,7 @@ impl ServiceCall {
             ServiceCall::Archive => "archive",
             ServiceCall::Rollback(_) => "rollback",
             ServiceCall::VerifyMetadata => "metadata_verify",
-            ServiceCall::RebuildMetadata => "metadata_rebuild",
+            ServiceCall::RebuildMetadata(_) => "metadata_rebuild",
         }
     }
 }

@@ -5,10 +5,12 @@
 //! writer's check for conflicts, not here.
 //!
 //! `jobs` keeps what runs and what ended lately, `turns` the order, `transactions` the requests that share a commit, `rows` turns
-//! bodies into batches, `create` makes tables.
+//! bodies into batches, `create` makes tables,
+//! `metadata` verifies and rebuilds metadata tables.
 
 mod create;
 mod jobs;
+mod metadata;
 mod rows;
 mod transactions;
 mod turns;
@@ -249,9 +251,8 @@ impl Writes for Writing {
                 ServiceCall::Compact => writer.compact()?,
                 ServiceCall::Archive => writer.archive()?.into_iter().collect(),
                 ServiceCall::Rollback(instant) => writer.rollback(instant.as_deref())?,
-                ServiceCall::VerifyMetadata | ServiceCall::RebuildMetadata => {
-                    return Err(Error::unsupported("the metadata table cannot be verified yet").into());
-                }
+                ServiceCall::VerifyMetadata => metadata::verify(&writer)?,
+                ServiceCall::RebuildMetadata(partitions) => vec![metadata::rebuild(&writer, &partitions)?],
             };
             match running.publish() {
                 Some(problem) => Err(problem.into()),
@@ -374,7 +375,7 @@ impl From<&ServiceCall> for WriteOperation {
             ServiceCall::Archive => WriteOperation::Archive,
             ServiceCall::Rollback(_) => WriteOperation::Rollback,
             ServiceCall::VerifyMetadata => WriteOperation::VerifyMetadata,
-            ServiceCall::RebuildMetadata => WriteOperation::RebuildMetadata,
+            ServiceCall::RebuildMetadata(_) => WriteOperation::RebuildMetadata,
         }
     }
 }

@@ -99,8 +99,19 @@ pub struct RollbackArgs {
 pub enum MetadataCommand {
     /// Compare the metadata table with the storage and the base files
     Verify(ServiceArgs),
-    /// Make the metadata table anew
-    Rebuild(ServiceArgs),
+    /// Make the metadata table anew, or one for a table without; no other writer may be active
+    Rebuild(RebuildArgs),
+}
+
+/// `hudifs metadata rebuild`
+#[derive(Args, Clone, Debug)]
+pub struct RebuildArgs {
+    /// Its partitions: files, column_stats, record_index [default: those that it has]
+    #[arg(long, value_name = "PARTITION,...", value_delimiter = ',')]
+    pub partitions: Vec<String>,
+    /// Where and how.
+    #[command(flatten)]
+    pub service: ServiceArgs,
 }
 
 /// `hudifs create`

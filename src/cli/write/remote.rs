@@ -61,12 +61,15 @@ pub fn service(
 ) -> Result<Outcome, Stop> {
     let what = match call {
         ServiceCall::VerifyMetadata => "metadata/verify",
-        ServiceCall::RebuildMetadata => "metadata/rebuild",
+        ServiceCall::RebuildMetadata(_) => "metadata/rebuild",
         call => call.name(),
     };
     let mut pairs = settings(options);
     if options.drop_unsupported_index {
         pairs.push("drop_unsupported_index=true".to_owned());
+    }
+    if let ServiceCall::RebuildMetadata(partitions) = call {
+        pairs.extend(partitions.iter().map(|partition| format!("partition={}", percent(partition))));
     }
     let path = format!("/v1/tables/{}/{what}?{}", percent(table), pairs.join("&"));
     let answer = match call {

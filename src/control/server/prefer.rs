@@ -57,7 +57,7 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
 pub struct WriteQuery {
     /// Only tell what would be done.
     pub dry_run: bool,
-    /// Partitions to delete.
+    /// Partitions that are named.
     pub partitions: Vec<String>,
     /// How.
     pub options: CallOptions,
@@ -69,6 +69,8 @@ pub const WRITE: &[&str] = &["dry_run", "index", "set", "services", "drop_unsupp
 pub const DELETE_PARTITION: &[&str] = &["dry_run", "partition", "index", "set", "services", "drop_unsupported_index"];
 /// Parameters of table services.
 pub const SERVICE: &[&str] = &["set", "drop_unsupported_index"];
+/// The same and the partitions of the metadata table.
+pub const REBUILD: &[&str] = &["partition", "set", "drop_unsupported_index"];
 /// Parameters of a transaction's commit.
 pub const COMMIT: &[&str] = &["dry_run"];
 

@@ -50,7 +50,7 @@ pub(super) fn router() -> Router<Shared> {
         .route("/v1/tables/{table}/archive", service(ServiceCall::Archive))
         .route("/v1/tables/{table}/rollback", service(ServiceCall::Rollback(None)))
         .route("/v1/tables/{table}/metadata/verify", service(ServiceCall::VerifyMetadata))
-        .route("/v1/tables/{table}/metadata/rebuild", service(ServiceCall::RebuildMetadata))
+        .route("/v1/tables/{table}/metadata/rebuild", service(ServiceCall::RebuildMetadata(Vec::new())))
         .route("/v1/jobs", get(jobs))
         .route("/v1/jobs/{id}", get(job))
 }
@@ -114,7 +114,8 @@ async fn service(
     request: Request,
 ) -> Answer {
     let table = segment(table)?;
-    let query = prefer::query(pairs(query)?, prefer::SERVICE)?;
+    let known = if matches!(call, ServiceCall::RebuildMetadata(_)) { prefer::REBUILD } else { prefer::SERVICE };
+    let query = prefer::query(pairs(query)?, known)?;
     let patience = prefer::patience(request.headers());
     let writes = shared.writes()?;
     writes.check(&table)?;
@@ -122,6 +123,7 @@ async fn service(
         ServiceCall::Rollback(_) => {
             ServiceCall::Rollback(body::<RollbackRequest>(request, shared.limits).await?.instant)
         }
+        ServiceCall::RebuildMetadata(_) => ServiceCall::RebuildMetadata(query.partitions),
         call => call,
     };
     let job = super::blocking(move || writes.service(&table, call, query.options)).await?;

@@ -81,28 +81,31 @@ fn schema_text(schema: &serde_json::Value) -> Result<String> {
 /// The partitions of the metadata table; `None` for a table without one.
 fn metadata_kinds(request: &CreateRequest) -> Result<Option<MetadataKinds>> {
     let Some(names) = &request.metadata else { return Ok(Some(MetadataKinds::default())) };
+    let kinds = kinds_of(names, || indexed_columns(request)).map_err(|e| e.in_column("metadata"))?;
+    Ok((!names.is_empty()).then_some(kinds))
+}
+
+/// Partitions of a metadata table by their names; `columns` are those whose ranges are kept.
+pub fn kinds_of(names: &[String], columns: impl Fn() -> Result<Vec<String>>) -> Result<MetadataKinds> {
     let mut kinds = MetadataKinds::default();
     for name in names {
         match name.as_str() {
             "files" => {}
             "record_index" => kinds.record_index = Some(RecordIndexShape::default()),
-            "column_stats" => kinds.column_stats = indexed_columns(request)?,
+            "column_stats" => kinds.column_stats = columns()?,
             other => {
                 return Err(Error::invalid(format!("{other:?} is no partition of the metadata table"))
-                    .in_column("metadata")
                     .with_hint("they are files, column_stats and record_index"));
             }
         }
     }
-    Ok((!names.is_empty()).then_some(kinds))
+    Ok(kinds)
 }
 
 /// Every column, as with Hudi; they must be known.
 fn indexed_columns(request: &CreateRequest) -> Result<Vec<String>> {
     let schema = request.schema.as_ref().ok_or_else(|| {
-        Error::invalid("column_stats of a table whose columns are not known")
-            .in_column("metadata")
-            .with_hint("give the schema, too")
+        Error::invalid("column_stats of a table whose columns are not known").with_hint("give the schema, too")
     })?;
     let schema = TableSchema::from_avro(&schema_text(schema)?)?;
     Ok(schema.arrow().fields().iter().map(|field| field.name().clone()).collect())

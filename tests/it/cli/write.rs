@@ -143,6 +143,22 @@ fn services_run_by_command() {
         ok(&args);
     }
     assert_eq!(keys(&base), ["a", "b", "c"]);
+    // The metadata table: right, found wrong, made anew with an index of keys.
+    let right = "metadata_verify: the metadata table is right\n";
+    assert_eq!(ok(&["metadata", "verify", table]).out, right);
+    let lost = ok(&["files", table]).out.lines().find(|l| l.starts_with("oslo/")).unwrap().to_owned();
+    std::fs::rename(base.join(&lost), work.path("lost")).unwrap();
+    let wrong = hudifs(&["metadata", "verify", table]);
+    assert_eq!(wrong.code, Some(12), "{}{}", wrong.out, wrong.err);
+    assert!(wrong.out.contains(&lost), "{}", wrong.out);
+    std::fs::rename(work.path("lost"), base.join(&lost)).unwrap();
+    let rebuilt = ok(&["metadata", "rebuild", table, "--partitions", "files,column_stats,record_index"]);
+    assert!(rebuilt.out.contains("record_index"), "{}", rebuilt.out);
+    assert_eq!(ok(&["metadata", "verify", table]).out, right);
+    assert_eq!(hudifs(&["metadata", "rebuild", table, "--partitions", "everything"]).code, Some(1));
+    ok(&["upsert", csv.to_str().unwrap(), "--table", table]);
+    assert_eq!(ok(&["metadata", "verify", table]).out, right);
+    assert_eq!(keys(&base), ["a", "b", "c"]);
     assert_ne!(hudifs(&["rollback", table, "--instant", "20200101000000000"]).code, Some(0));
 }
 
