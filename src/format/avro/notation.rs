@@ -120,10 +120,12 @@ impl Expansion<'_> {
             return self.around("{\"type\":\"array\",\"items\":", items, "}");
         }
         if let Some(values) = inner('{', '}') {
-            return self.around("{\"type\":\"map\",\"values\":", values, "}");
+            return self.around("{\"type\":\"map\",\"values\":", values, ",\"avro.java.string\":\"String\"}");
         }
         match kind {
-            "string" | "long" | "int" | "boolean" | "double" | "bytes" => self.push(format_args!("\"{kind}\"")),
+            // Java decodes some of these records by the schema beside them, and takes their texts for its own strings.
+            "string" => self.push(format_args!("{{\"type\":\"string\",\"avro.java.string\":\"String\"}}")),
+            "long" | "int" | "boolean" | "double" | "bytes" => self.push(format_args!("\"{kind}\"")),
             name => self.named(name),
         }
     }

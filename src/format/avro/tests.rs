@@ -362,9 +362,9 @@ mod written {
             Definition { name: "Outer", fields: "a: {[Inner]}?\n b: Inner?\n c: int|null = 1" },
         ];
         let model = Model::new("Outer", &definitions).unwrap();
-        let inner = r#"{"type":"record","name":"Inner","fields":[{"name":"x","type":["null","long"],"default":null},{"name":"y","type":"string"}]}"#;
+        let inner = r#"{"type":"record","name":"Inner","fields":[{"name":"x","type":["null","long"],"default":null},{"name":"y","type":{"type":"string","avro.java.string":"String"}}]}"#;
         let expected = format!(
-            r#"{{"type":"record","name":"Outer","namespace":"org.apache.hudi.avro.model","fields":[{{"name":"a","type":["null",{{"type":"map","values":{{"type":"array","items":{inner}}}}}],"default":null}},{{"name":"b","type":["null","Inner"],"default":null}},{{"name":"c","type":["int","null"],"default":1}}]}}"#
+            r#"{{"type":"record","name":"Outer","namespace":"org.apache.hudi.avro.model","fields":[{{"name":"a","type":["null",{{"type":"map","values":{{"type":"array","items":{inner}}},"avro.java.string":"String"}}],"default":null}},{{"name":"b","type":["null","Inner"],"default":null}},{{"name":"c","type":["int","null"],"default":1}}]}}"#
         );
         assert_eq!(model.text(), expected);
         assert!(Model::new("Nowhere", &definitions).is_err());
