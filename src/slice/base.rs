@@ -20,6 +20,7 @@ use parquet::arrow::arrow_writer::ArrowColumnWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -234,11 +235,10 @@ impl BaseWriter {
             constants.extend([(COMMIT_TIME, commit_time.as_str()), (PARTITION, self.target.partition.as_str())]);
         }
         for (column, value) in &constants {
-            if !file.constants.contains_key(&(*column, group.rows)) {
+            if let Entry::Vacant(none) = file.constants.entry((*column, group.rows)) {
                 let fields = self.schema.parquet().root_schema().get_fields();
                 let field = fields.get(*column).ok_or_else(|| Error::internal("a meta column out of range"))?;
-                let constant = Constant::encode(field, value, group.rows, &self.options)?;
-                file.constants.insert((*column, group.rows), constant);
+                none.insert(Constant::encode(field, value, group.rows, &self.options)?);
             }
         }
         let mut row_group = file.writer.next_row_group().map_err(broken)?;

@@ -113,6 +113,10 @@ fn what_is_wrong_is_named_by_line_and_column() {
 
     let error = refused(BodyFormat::Csv, "id,name\n1,a\nx,b\n", Some(&table()));
     assert!(error.message().contains("line 3, column \"id\""), "{error}");
+    let error = refused(BodyFormat::Csv, "id,price\n1,1\n1,1.2.3\n", Some(&table()));
+    assert!(error.message().contains("row 2, column \"price\""), "{error}");
+    let error = refused(BodyFormat::Csv, "id,price\n1,12.345\n", Some(&table()));
+    assert!(error.message().contains("row 1, column \"price\""), "{error}");
     let error = refused(BodyFormat::Csv, "id,name\n1,a\n2\n", Some(&table()));
     assert!(error.message().contains("line"), "{error}");
     for format in [BodyFormat::Csv, BodyFormat::NdJson, BodyFormat::ArrowStream, BodyFormat::Parquet] {

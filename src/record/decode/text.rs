@@ -4,7 +4,8 @@ use super::Source;
 use crate::error::Result;
 use crate::record::TableSchema;
 use crate::record::schema::retype;
-use ::arrow::array::{RecordBatch, RecordBatchOptions};
+use ::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use ::arrow::compute::cast;
 use ::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::io::Read;
 use std::sync::Arc;
@@ -30,8 +31,17 @@ pub(super) fn prefix(body: &mut dyn Read) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A type as text is read: everything may be missing, which is found out later with the column's name.
-pub(super) fn lenient(ty: &DataType) -> DataType {
+/// A type as CSV is read. The decoder does not say where a decimal is wrong, so that those stay text at first.
+fn of_csv(ty: &DataType) -> DataType {
+    match ty {
+        DataType::Int32 | DataType::Int64 => ty.clone(),
+        DataType::Decimal128(..) => DataType::Utf8,
+        other => lenient(other),
+    }
+}
+
+/// A type as JSON is read: everything may be missing, which is found out later with the column's name.
+fn lenient(ty: &DataType) -> DataType {
     match ty {
         DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some(UTC_OFFSET.into())),
         // The decoder of JSON would cut fractions off.
@@ -52,8 +62,10 @@ fn lenient_field(field: &FieldRef) -> FieldRef {
     Arc::new(Field::new(field.name(), lenient(field.data_type()), true))
 }
 
-/// The columns that a body has, with the table's types where it has the column, else with those that were guessed.
-pub(super) fn with_table(guessed: &Schema, table: Option<&TableSchema>, add_missing: bool) -> Schema {
+/// The columns that a body has, with the table's types where it has the column, else with those that were guessed. In JSON
+/// the table's other columns may still come.
+pub(super) fn with_table(guessed: &Schema, table: Option<&TableSchema>, is_json: bool) -> Schema {
+    let as_read = |ty: &DataType| if is_json { lenient(ty) } else { of_csv(ty) };
     let mut fields: Vec<FieldRef> = Vec::new();
     let mut known = vec![false; table.map_or(0, |t| t.arrow().fields().len())];
     for field in guessed.fields() {
@@ -63,14 +75,14 @@ pub(super) fn with_table(guessed: &Schema, table: Option<&TableSchema>, add_miss
                 if let Some(known) = known.get_mut(place) {
                     *known = true;
                 }
-                table.arrow().fields().get(place).map(|f| lenient(f.data_type()))
+                table.arrow().fields().get(place).map(|f| as_read(f.data_type()))
             }
             _ => None,
         };
-        let ty = ty.unwrap_or_else(|| lenient(&zoned(field.data_type())));
+        let ty = ty.unwrap_or_else(|| as_read(&zoned(field.data_type())));
         fields.push(Arc::new(Field::new(field.name(), ty, true)));
     }
-    if let Some(table) = table.filter(|_| add_missing) {
+    if let Some(table) = table.filter(|_| is_json) {
         let missing = table.arrow().fields().iter().zip(known).filter(|(_, known)| !known);
         fields.extend(missing.map(|(field, _)| lenient_field(field)));
     }
@@ -104,12 +116,31 @@ impl Source for Retyped {
         let Some(batch) = self.source.next()? else { return Ok(None) };
         let columns = batch.columns().iter().zip(self.schema.fields());
         let columns =
-            columns.map(|(c, f)| retype(c, f.data_type(), f.name(), self.rows)).collect::<Result<Vec<_>>>()?;
+            columns.map(|(c, f)| settle(c, f.data_type(), f.name(), self.rows)).collect::<Result<Vec<_>>>()?;
         self.rows += batch.num_rows() as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
             .map(Some)
             .map_err(|e| super::wrong("rows do not have the table's columns", &e))
+    }
+}
+
+/// A column in the type that it is given out with; see [`of_csv`].
+fn settle(column: &ArrayRef, to: &DataType, name: &str, first_row: u64) -> Result<ArrayRef> {
+    if !matches!((column.data_type(), to), (DataType::Utf8, DataType::Decimal128(..))) {
+        return retype(column, to, name, first_row);
+    }
+    let failed = |what: &dyn std::fmt::Display| super::wrong(format_args!("column {name:?}"), what).in_column(name);
+    let numbers = cast(column, &DECIMAL).map_err(|e| failed(&e))?;
+    let lost = (0..column.len()).find(|row| column.is_valid(*row) && numbers.is_null(*row));
+    match lost {
+        None => retype(&numbers, to, name, first_row),
+        Some(row) => {
+            let number = first_row + row as u64 + 1;
+            let value = column.as_string::<i32>().value(row);
+            let text = format!("{value:?} is no decimal");
+            Err(super::wrong(format_args!("row {number}, column {name:?}"), &text).at_row(number).in_column(name))
+        }
     }
 }
 

@@ -108,9 +108,9 @@ fn days_of(year: i64, month: u32, day: u32) -> i64 {
 pub(super) fn push_date(days: i64, out: &mut String) {
     let (year, month, day) = civil(days);
     match year {
-        0..=9999 => drop(write!(out, "{year:04}-{month:02}-{day:02}")),
-        10_000.. => drop(write!(out, "+{year}-{month:02}-{day:02}")),
-        _ => drop(write!(out, "-{:04}-{month:02}-{day:02}", -year)),
+        0..=9999 => out.push_str(&format!("{year:04}-{month:02}-{day:02}")),
+        10_000.. => out.push_str(&format!("+{year}-{month:02}-{day:02}")),
+        _ => out.push_str(&format!("-{:04}-{month:02}-{day:02}", -year)),
     }
 }
 

@@ -151,10 +151,10 @@ fn quoted(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
 }
 
 fn push_field(letter: char, width: usize, date: &DateTime, offset_ms: i64, out: &mut String) {
-    let number = |value: u32, out: &mut String| drop(write!(out, "{value:0width$}"));
+    let number = |value: u32, out: &mut String| out.push_str(&format!("{value:0width$}"));
     match letter {
-        'y' | 'Y' | 'u' if width == 2 => drop(write!(out, "{:02}", date.year.rem_euclid(100))),
-        'y' | 'Y' | 'u' => drop(write!(out, "{:0width$}", date.year)),
+        'y' | 'Y' | 'u' if width == 2 => out.push_str(&format!("{:02}", date.year.rem_euclid(100))),
+        'y' | 'Y' | 'u' => out.push_str(&format!("{:0width$}", date.year)),
         'M' if width > 2 => {
             let name = MONTHS.get(date.month as usize - 1).copied().unwrap_or_default();
             out.push_str(if width == 3 { name.get(..3).unwrap_or(name) } else { name });

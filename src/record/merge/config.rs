@@ -41,10 +41,8 @@ fn mode(config: &TableConfig, is_ordered: bool) -> Result<MergeMode> {
             },
         };
     }
-    let by_payload = match payload(config) {
-        Some(name) => Some(known_payload(name).ok_or_else(|| refused(&format!("payload class {name:?}")))),
-        None => None,
-    };
+    let by_payload =
+        payload(config).map(|name| known_payload(name).ok_or_else(|| refused(&format!("payload class {name:?}"))));
     let by_strategy = match strategy(config) {
         None => None,
         Some(EVENT_TIME_ID) => Some(Ok(MergeMode::EventTime)),

@@ -116,7 +116,7 @@ fn delete_markers() {
         9,
         "hoodie.record.merge.property.hoodie.payload.delete.field=Op\nhoodie.record.merge.property.hoodie.payload.delete.marker=I",
     ));
-    assert_eq!(rules.unwrap().deletes(&batch).unwrap().unwrap().value(0), true);
+    assert!(rules.unwrap().deletes(&batch).unwrap().unwrap().value(0));
     let odd = RecordBatch::try_from_iter([(DELETED_COLUMN, ops)]).unwrap();
     assert_eq!(dms.deletes(&odd).unwrap_err().kind(), ErrorKind::Invalid);
 }

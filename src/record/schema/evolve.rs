@@ -70,7 +70,7 @@ fn evolve_type(table: &Type, incoming: &DataType, path: &str, namespace: &str, d
         ) => Ok(Type::Array(Box::new(evolve_slot(items, item, path, namespace, depth + 1)?))),
         (Type::Map(values), DataType::Map(entry, _)) => match entry.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => {
-                let value = fields.iter().nth(1).ok_or_else(out_of_range)?;
+                let value = fields.get(1).ok_or_else(out_of_range)?;
                 Ok(Type::Map(Box::new(evolve_slot(values, value, path, namespace, depth + 1)?)))
             }
             _ => Err(lossy(table, incoming, path)),

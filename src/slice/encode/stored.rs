@@ -20,7 +20,7 @@ fn field<'p>(of: &FieldRef, leaves: &mut impl Iterator<Item = &'p ColumnDescPtr>
     Arc::new(Field::new(of.name(), ty(of.data_type(), leaves), of.is_nullable()))
 }
 
-fn ty<'p>(of: &DataType, leaves: &mut dyn Iterator<Item = &'p ColumnDescPtr>) -> DataType {
+fn ty(of: &DataType, leaves: &mut dyn Iterator<Item = &ColumnDescPtr>) -> DataType {
     let mut leaves = leaves;
     match of {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|f| field(f, &mut leaves)).collect()),

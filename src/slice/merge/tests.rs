@@ -3,9 +3,7 @@ use super::super::{BaseWriter, options::BloomOptions};
 use super::*;
 use crate::format::bloom::{BloomFilter, BloomKind};
 use crate::format::properties::TableConfig;
-use arrow::array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StructArray,
-};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use parquet::file::metadata::ParquetMetaData;
 use proptest::prelude::*;
