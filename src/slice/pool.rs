@@ -1,6 +1,7 @@
-//! Work on several threads: tasks taken in order, results in order, the first failure ends the rest.
+//! Work on several threads: tasks taken in order, results in order, the first failure ends the rest. A panic is a failure.
 
 use crate::error::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,6 +12,10 @@ pub(crate) fn run<T: Send, R: Send>(
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
+    let work = |task: T| {
+        catch_unwind(AssertUnwindSafe(|| work(task)))
+            .unwrap_or_else(|_| Err(Error::internal("a task gave up half way; what it said is in the log")))
+    };
     if threads <= 1 || tasks.len() <= 1 {
         return tasks.into_iter().map(work).collect();
     }
@@ -49,6 +54,14 @@ mod tests {
         let results = run(3, (0..100).collect(), |n| Ok(n * 2)).unwrap();
         assert_eq!(results, (0..100).map(|n| n * 2).collect::<Vec<_>>());
         assert!(run(3, Vec::<u8>::new(), Ok).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        for threads in [1, 2] {
+            let result = run(threads, vec![1, 2, 3], |n: i32| if n == 2 { panic!("two") } else { Ok(n) });
+            assert_eq!(result.unwrap_err().kind(), crate::ErrorKind::Internal);
+        }
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! Rows of a Parquet file: of a base file, or of a log block that is one.
+//!
+//! The Parquet library panics over some damaged files. Such a file is `Corrupt` here, and its reader is not used again.
 
 use crate::error::{Error, Result};
 use crate::record::TableSchema;
 use arrow::array::RecordBatch;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -16,6 +21,10 @@ pub(super) fn batches<R: ChunkReader + Send + 'static>(
     file: R,
     table: &TableSchema,
 ) -> Result<impl Iterator<Item = Result<RecordBatch>> + Send + use<R>> {
+    guarded(|| open(file, table)).map(Guarded)
+}
+
+fn open<R: ChunkReader + Send + 'static>(file: R, table: &TableSchema) -> Result<ParquetRecordBatchReader> {
     // What Arrow writers say of their own types is left aside: columns are brought to the table's anyway.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(failed)?;
@@ -24,13 +33,28 @@ pub(super) fn batches<R: ChunkReader + Send + 'static>(
     let fields = builder.parquet_schema().root_schema().get_fields().iter().enumerate();
     let roots: Vec<usize> = fields.filter(|(_, f)| wanted(f.name())).map(|(i, _)| i).collect();
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
-    let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(failed)?;
-    Ok(reader.map(|batch| {
-        batch.map_err(|e| match e {
-            arrow::error::ArrowError::ParquetError(_) | arrow::error::ArrowError::ExternalError(_) => external(e),
-            other => Error::corrupt(other.to_string()).with_source(other),
-        })
-    }))
+    builder.with_projection(mask).with_batch_size(BATCH_ROWS).build().map_err(failed)
+}
+
+/// Batches up to the first panic.
+struct Guarded(ParquetRecordBatchReader);
+
+impl Iterator for Guarded {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = guarded(|| match self.0.next() {
+            None => Ok(None),
+            Some(Ok(batch)) => Ok(Some(batch)),
+            Some(Err(e)) => Err(external(e)),
+        });
+        next.transpose()
+    }
+}
+
+fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(Error::corrupt("the file is damaged: the Parquet library gave up on it")))
 }
 
 /// The storage's own error where there is one inside.
