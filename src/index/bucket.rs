@@ -9,7 +9,7 @@
 //! rule, a key is lost to writers that go by the other: keys on which they disagree are refused.
 //! Format: docs/format.md, "Indexes".
 
-use super::kind::{BUCKETS, ENGINE, HASH_FIELD};
+use super::kind::{BUCKETS, ENGINE, HASH_FIELD, kept, kept_name};
 use super::{Index, IndexKind, Key, Location};
 use crate::error::{Error, Result};
 use crate::format::properties::TableConfig;
@@ -34,7 +34,7 @@ pub(super) struct Bucket {
 impl Bucket {
     /// From the table's properties, and from the settings where the table keeps nothing.
     pub fn new(config: &TableConfig, settings: &BTreeMap<String, String>) -> Result<Bucket> {
-        let find = |key: &str| chosen(key, config.get(key), settings.get(key).map(|s| s.trim()));
+        let find = |key: &str| chosen(key, kept(config, key), settings.get(key).map(|s| s.trim()));
         let engine = find(ENGINE)?.unwrap_or("SIMPLE");
         if !engine.eq_ignore_ascii_case("SIMPLE") {
             return Err(Error::unsupported(format!("bucket index with {ENGINE}={engine}"))
@@ -63,9 +63,9 @@ impl Bucket {
     /// What the table's properties keep.
     pub fn properties(&self) -> Vec<(String, String)> {
         vec![
-            (BUCKETS.to_owned(), self.buckets.to_string()),
-            (HASH_FIELD.to_owned(), self.hash_fields.join(",")),
-            (ENGINE.to_owned(), "SIMPLE".to_owned()),
+            (kept_name(BUCKETS), self.buckets.to_string()),
+            (kept_name(HASH_FIELD), self.hash_fields.join(",")),
+            (kept_name(ENGINE), "SIMPLE".to_owned()),
         ]
     }
 

@@ -1,7 +1,8 @@
 //! [`IndexKind`]: the kinds by name, and which one a table has.
 //!
 //! Hudi keeps the kind in the settings of each writer and not with the table. Two writers with different kinds disagree about
-//! which keys are there, so that here the table's properties keep it, under the name of Hudi's setting; Java passes over it.
+//! which keys are there, so that here the table's properties keep it: under names of our own, `hudifs.index.type` for
+//! `hoodie.index.type`, because some of Hudi's procedures take settings from the properties, and fail where one is without others.
 
 use crate::error::{Error, Result};
 use crate::format::properties::TableConfig;
@@ -36,7 +37,22 @@ pub enum IndexKind {
     None,
 }
 
+/// The name in the table's properties of a setting of Hudi.
+pub(super) fn kept_name(setting: &str) -> String {
+    setting.replacen("hoodie.", "hudifs.", 1)
+}
+
+/// What the table's properties keep of a setting: under our name, or under Hudi's where somebody put it there.
+pub(super) fn kept<'c>(config: &'c TableConfig, setting: &str) -> Option<&'c str> {
+    config.get(&kept_name(setting)).or_else(|| config.get(setting))
+}
+
 impl IndexKind {
+    /// True for settings that a table's properties keep under names of our own.
+    pub fn is_kept(setting: &str) -> bool {
+        [TYPE, BUCKETS, HASH_FIELD, ENGINE].contains(&setting)
+    }
+
     /// Hudi's name of the kind, as in `hoodie.index.type`.
     pub fn name(self) -> &'static str {
         match self {
@@ -65,15 +81,20 @@ impl IndexKind {
         {
             return Err(Error::invalid(format!("{} is asked for, and {TYPE}={} is set", asked.name(), set.name())));
         }
-        let kept =
-            config.get(TYPE).map(str::parse::<IndexKind>).transpose().map_err(|e| e.context("hoodie.properties"))?;
+        let kept = self::kept(config, TYPE)
+            .map(str::parse::<IndexKind>)
+            .transpose()
+            .map_err(|e| e.context("hoodie.properties"))?;
         match (asked.or(set), kept) {
             (Some(asked), Some(kept)) if asked != kept => Err(Error::invalid(format!(
                 "the table is written with the index {}, not {}",
                 kept.name(),
                 asked.name()
             ))
-            .with_hint(format!("leave the index out, or change {TYPE} in hoodie.properties once no writer is active"))),
+            .with_hint(format!(
+                "leave the index out, or change {} in hoodie.properties once no writer is active",
+                kept_name(TYPE)
+            ))),
             (Some(kind), _) | (None, Some(kind)) => Ok(kind),
             (None, None) if config.metadata_partitions().contains(&"record_index") => Ok(IndexKind::RecordLevel),
             (None, None) => Ok(IndexKind::Bloom),
@@ -89,7 +110,7 @@ impl IndexKind {
         config: &TableConfig,
         settings: &BTreeMap<String, String>,
     ) -> Result<Vec<(String, String)>> {
-        let mut kept = vec![(TYPE.to_owned(), self.name().to_owned())];
+        let mut kept = vec![(kept_name(TYPE), self.name().to_owned())];
         if self == IndexKind::Bucket {
             kept.extend(super::bucket::Bucket::new(config, settings)?.properties());
         }
@@ -164,7 +185,13 @@ mod tests {
         assert!(error.message().contains(BUCKETS), "{error}");
         let kept = IndexKind::Bucket.properties(&table, &settings(&[(BUCKETS, "8")])).unwrap();
         let kept: Vec<(&str, &str)> = kept.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        assert_eq!(kept, [(TYPE, "BUCKET"), (BUCKETS, "8"), (HASH_FIELD, "a,b"), (ENGINE, "SIMPLE")]);
+        let names = [TYPE, BUCKETS, HASH_FIELD, ENGINE].map(kept_name);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(kept, names.into_iter().zip(["BUCKET", "8", "a,b", "SIMPLE"]).collect::<Vec<_>>());
+        let text: String = kept.iter().map(|(k, v)| format!("{k}={v}\n")).collect();
+        let again = config(&format!("hoodie.table.recordkey.fields=a,b\n{text}"));
+        assert_eq!(IndexKind::of_table(&again, None, &settings(&[])).unwrap(), IndexKind::Bucket);
+        assert_eq!(IndexKind::Bucket.properties(&again, &settings(&[])).unwrap().len(), 4);
         assert_eq!(IndexKind::Simple.properties(&table, &settings(&[])).unwrap().len(), 1);
     }
 }

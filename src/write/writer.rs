@@ -47,6 +47,7 @@ impl Writer {
             if kinds.is_some_and(|k| k.record_index.is_some()) { IndexKind::RecordLevel } else { IndexKind::Bloom };
         let set = settings.get("hoodie.index.type").map(|t| t.parse::<IndexKind>()).transpose()?;
         let kind = options.index.or(set).unwrap_or(default);
+        spec.properties.retain(|key, _| !IndexKind::is_kept(key));
         spec.properties.extend(kind.properties(&config, &settings)?);
         create::create(&*storage, &spec)?;
         let mut writer = Writer::open(storage, options)?;
