@@ -2,7 +2,6 @@
 
 use super::archive;
 use super::clean;
-use super::compact::Compactor;
 use super::create::{self, TableSpec};
 use super::engine::Engine;
 use super::metadata;
@@ -12,7 +11,7 @@ use super::request::WriteRequest;
 use super::services::Services;
 use super::session::Session;
 use super::supported;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::properties::TableConfig;
 use crate::index::IndexKind;
 use crate::metadata::write::{MetadataKinds, drop_partitions};
@@ -110,8 +109,10 @@ impl Writer {
 
     /// Finishes pending compactions, then schedules and runs one, whether or not it is its turn.
     pub fn compact(&self) -> Result<Vec<ServiceReport>> {
-        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        Compactor { session: &self.session, table: &self.table }.run(true)
+        let _one = self.alone();
+        let reports = self.services().compact();
+        self.table.refresh()?;
+        reports
     }
 
     /// Rolls back failed writes; with an instant, that one, which must be pending.

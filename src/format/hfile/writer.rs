@@ -162,7 +162,7 @@ impl<W: Write> HFileWriter<W> {
     fn flush(&mut self) -> Result<()> {
         let cells = std::mem::take(&mut self.cells);
         let starts = std::mem::take(&mut self.starts);
-        let mut ranges: Vec<Range<usize>> = Vec::from([0..starts.len()]);
+        let mut ranges: Vec<Range<usize>> = std::iter::once(0..starts.len()).collect();
         while let Some(range) = ranges.pop() {
             if range.is_empty() {
                 continue;

@@ -75,10 +75,9 @@ pub(super) fn bootstrap(
         maker.define(RECORD_INDEX, &[])?;
         maker.make(RECORD_INDEX, "record-index", maker.placed(&keys)?, shape.groups(count))?;
     }
-    if !kinds.column_stats.is_empty() && is_partitioned && !setup.has(PARTITION_STATS) {
-        if setup.format >= RecordFormat::V8 {
-            maker.make(PARTITION_STATS, "partition-stats", maker.partition_stats(&columns)?, 1)?;
-        }
+    let has_no_stats = !kinds.column_stats.is_empty() && is_partitioned && !setup.has(PARTITION_STATS);
+    if has_no_stats && setup.format >= RecordFormat::V8 {
+        maker.make(PARTITION_STATS, "partition-stats", maker.partition_stats(&columns)?, 1)?;
     }
     update_config(&**storage, |_| {})
 }

@@ -25,6 +25,10 @@ fn evolve_record(table: &Record, incoming: &[&FieldRef], path: &str, depth: usiz
                 }
                 let known = record.fields.get_mut(index).ok_or_else(out_of_range)?;
                 known.slot = evolve_slot(&known.slot, field, &column, &table.name, depth)?;
+                // As with Hudi: a column that may be null where it comes from may be null from now on.
+                if path.is_empty() && field.is_nullable() && !known.slot.nullable {
+                    *known = Field { doc: known.doc.take(), ..Field::nullable(&known.name, known.slot.ty.clone()) };
+                }
             }
             // A new column without a value in any row has nothing to keep.
             None if *field.data_type() == DataType::Null => {}
