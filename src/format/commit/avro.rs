@@ -158,6 +158,7 @@ pub(super) fn commit(cursor: &mut Cursor<'_, '_>) -> Result<CommitMetadata> {
                         entry.stats.push(stat(cursor)?.tidy());
                         Ok(())
                     })?;
+                    entry.stats.shrink_to_fit();
                     metadata.written.push(entry);
                     Ok(())
                 })?;

@@ -2,13 +2,15 @@
 
 use super::{CommitMetadata, PartitionStats, ReplacedGroups, RuntimeStats, WriteStat};
 use crate::error::{Error, Result};
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+use std::fmt;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Commit {
-    partition_to_write_stats: Option<BTreeMap<String, Option<Vec<Stat>>>>,
+    partition_to_write_stats: Option<BTreeMap<String, Option<Stats>>>,
     compacted: Option<bool>,
     extra_metadata: Option<BTreeMap<String, Option<String>>>,
     operation_type: Option<String>,
@@ -103,8 +105,38 @@ pub(super) fn parse(bytes: &[u8]) -> Result<CommitMetadata> {
     })
 }
 
-fn partition_stats((partition, stats): (String, Option<Vec<Stat>>)) -> PartitionStats {
-    PartitionStats { partition, stats: stats.unwrap_or_default().into_iter().map(write_stat).collect() }
+fn partition_stats((partition, stats): (String, Option<Stats>)) -> PartitionStats {
+    PartitionStats { partition, stats: stats.unwrap_or_default().0 }
+}
+
+/// The stats of a partition, turned into ours one by one and kept without room to spare: a commit may have a million partitions
+/// with a stat each, and what is read here is several times larger.
+#[derive(Default)]
+struct Stats(Vec<WriteStat>);
+
+impl<'de> Deserialize<'de> for Stats {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Stats, D::Error> {
+        deserializer.deserialize_seq(StatsVisitor)
+    }
+}
+
+struct StatsVisitor;
+
+impl<'de> Visitor<'de> for StatsVisitor {
+    type Value = Stats;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of write stats")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Stats, A::Error> {
+        let mut stats = Vec::new();
+        while let Some(stat) = items.next_element::<Stat>()? {
+            stats.push(write_stat(stat));
+        }
+        stats.shrink_to_fit();
+        Ok(Stats(stats))
+    }
 }
 
 fn write_stat(stat: Stat) -> WriteStat {
