@@ -1,7 +1,7 @@
 //! Reading a file slice: the rows of its base file with the changes of its log files merged in.
 //!
 //! [`SliceReader`] gives batches with meta columns, in the table's schema whatever the files have. Logs are read first
-//! ([`records`]); then the base file passes by, batch by batch, each row giving way to a change of its key where the table's
+//! (`records`); then the base file passes by, batch by batch, each row giving way to a change of its key where the table's
 //! merge rules say so, and in the end the rows whose keys the base file did not have. A slice without logs is not looked into:
 //! its batches pass as they are.
 //! Format: docs/format.md, "Merging".

@@ -27,7 +27,7 @@ pub fn row(id: u32, part: u32, revision: i64) -> Row {
         id: format!("key-{id:05}"),
         part: format!("p{part}"),
         ts: revision,
-        amount: (id % 5 != 0).then_some(id as i32 * 10 + revision as i32),
+        amount: (!id.is_multiple_of(5)).then_some(id as i32 * 10 + revision as i32),
         note: (revision % 3 != 0).then(|| format!("row {id} at {revision}")),
     }
 }

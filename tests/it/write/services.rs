@@ -5,7 +5,7 @@ use super::tables::{Setup, merged, open};
 use hudifs::ErrorKind;
 use hudifs::format::instant::{Action, InstantTime};
 use hudifs::format::plan::{CleanMetadata, CleanPlan, Savepoint};
-use hudifs::storage::{Storage, TablePath};
+use hudifs::storage::TablePath;
 use hudifs::table::lease::Lease;
 use hudifs::table::{Listing, Snapshot, Table, TableOptions};
 use hudifs::write::{Operation, Protected, WriteRequest, Writer, WriterOptions};
