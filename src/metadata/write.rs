@@ -12,11 +12,13 @@ mod base_file;
 mod bootstrap;
 mod changes;
 mod compact;
+mod create;
 mod delta;
 mod drop;
 mod inventory;
 pub(super) mod keys;
 mod log_file;
+mod options;
 mod partition_stats;
 mod plan;
 pub(super) mod record;
@@ -28,10 +30,11 @@ mod verify;
 
 pub use changes::{AddedFile, Changes, KeysOfGroup, PartitionChanges};
 pub use drop::drop_partitions;
+pub use options::{DataFiles, MetadataKinds, MetadataOptions, RecordIndexShape};
 pub use verify::{Finding, verify};
 
 use super::lister::MetadataLister;
-use super::{COLUMN_STATS, ColumnRange, PARTITION_STATS, RECORD_INDEX};
+use super::{COLUMN_STATS, PARTITION_STATS, RECORD_INDEX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::instant::{Action, Instant, InstantTime};
 use crate::format::properties::TableConfig;
@@ -51,56 +54,6 @@ const COLUMNS_MAX: usize = 32;
 const ROLLBACK_SUFFIX: &str = "006";
 /// What a compaction of the metadata table appends to the time of the newest delta commit, up to table version 6.
 const COMPACTION_SUFFIX: &str = "001";
-
-/// How the metadata table is written.
-#[derive(Clone, Debug)]
-pub struct MetadataOptions {
-    /// Threads for encoding, lookups and compaction.
-    pub threads: usize,
-    /// Delta commits after which the metadata table is compacted.
-    pub compact_after: usize,
-    /// Drop indexes that cannot be maintained here, instead of refusing the table.
-    pub drop_unsupported_index: bool,
-}
-
-impl Default for MetadataOptions {
-    fn default() -> Self {
-        MetadataOptions { threads: 2, compact_after: 10, drop_unsupported_index: false }
-    }
-}
-
-/// The partitions that a new metadata table gets beside `files`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MetadataKinds {
-    /// Column ranges of files, and of partitions where the table has any: the columns to be indexed, empty for none.
-    pub column_stats: Vec<String>,
-    /// The index of record keys.
-    pub record_index: Option<RecordIndexShape>,
-}
-
-/// How many file groups a record index gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordIndexShape {
-    /// At least.
-    pub min_groups: u32,
-    /// At most.
-    pub max_groups: u32,
-}
-
-impl Default for RecordIndexShape {
-    fn default() -> Self {
-        RecordIndexShape { min_groups: 10, max_groups: 10_000 }
-    }
-}
-
-/// What only the data files themselves tell, for indexes that are built over what is there.
-pub trait DataFiles: Send + Sync {
-    /// The ranges of the columns of a base file, or of a log file.
-    fn columns(&self, partition: &str, name: &str, size: u64, columns: &[String]) -> Result<Vec<ColumnRange>>;
-
-    /// The keys of the rows that a file group has, log files merged: `logs` are those on top of the base file.
-    fn keys(&self, partition: &str, file_id: &str, base: Option<&str>, logs: &[String]) -> Result<Vec<String>>;
-}
 
 /// Writes the metadata table of one table, as of one state of the data table's timeline.
 #[derive(Debug)]

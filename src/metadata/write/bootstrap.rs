@@ -7,6 +7,7 @@
 
 use super::base_file::write_base;
 use super::changes::{Changes, KeysOfGroup};
+use super::create::{create_table, define};
 use super::delta::TOKEN;
 use super::drop::{INFLIGHT, READY, delete_leftover};
 use super::inventory::Inventory;
@@ -14,13 +15,12 @@ use super::log_file::{Shard, write_log};
 use super::plan::{self, Placed, Row, Rows};
 use super::record::{Encoder, RecordType};
 use super::schema::RecordFormat;
-use super::setup::{INDEX_DEFS, META_COLUMNS, Setup};
-use super::target::{Target, root};
+use super::setup::{META_COLUMNS, Setup};
+use super::target::Target;
 use super::{DataFiles, MetadataKinds, MetadataOptions, RecordIndexShape};
 use crate::error::{Error, Result};
 use crate::format::commit::{CommitMetadata, WriteStat};
 use crate::format::file_name::{WriteToken, base_file_name, log_file_name};
-use crate::format::index_defs::IndexDefinition;
 use crate::format::instant::{Action, InstantTime};
 use crate::format::partition_path::PartitionMetadata;
 use crate::format::properties::{Properties, TableConfig};
@@ -66,17 +66,17 @@ pub(super) fn bootstrap(
         maker.make(FILES, "files", maker.files()?, 1)?;
     }
     if !kinds.column_stats.is_empty() && !setup.has(COLUMN_STATS) {
-        maker.define(COLUMN_STATS, &columns)?;
+        define(storage, data.config(), COLUMN_STATS, &columns)?;
         maker.make(COLUMN_STATS, "col-stats", maker.column_stats(&columns)?, 2)?;
     }
     if let Some(shape) = kinds.record_index.filter(|_| !setup.has(RECORD_INDEX)) {
         let keys = maker.keys()?;
         let count = keys.iter().map(|group| group.keys.len() as u64).sum();
-        maker.define(RECORD_INDEX, &[])?;
+        define(storage, data.config(), RECORD_INDEX, &[])?;
         maker.make(RECORD_INDEX, "record-index", maker.placed(&keys)?, shape.groups(count))?;
     }
-    let has_no_stats = !kinds.column_stats.is_empty() && is_partitioned && !setup.has(PARTITION_STATS);
-    if has_no_stats && setup.format >= RecordFormat::V8 {
+    let has_partition_stats = is_partitioned && setup.format >= RecordFormat::V8;
+    if !kinds.column_stats.is_empty() && has_partition_stats && !setup.has(PARTITION_STATS) {
         maker.make(PARTITION_STATS, "partition-stats", maker.partition_stats(&columns)?, 1)?;
     }
     update_config(&**storage, |_| {})
@@ -116,44 +116,6 @@ fn with_meta(columns: &[String], config: &TableConfig) -> Vec<String> {
         }
     }
     all
-}
-
-/// Creates the folders and properties of the metadata table.
-fn create_table(storage: &Arc<dyn Storage>, data: &TableConfig) -> Result<()> {
-    let mut properties = Properties::default();
-    let version = data.version().code();
-    let mut set = |key: &str, value: &str| properties.set(key, value);
-    set("hoodie.table.name", &format!("{}_metadata", data.name()));
-    set("hoodie.table.type", "MERGE_ON_READ");
-    set("hoodie.table.version", &version.to_string());
-    set("hoodie.table.base.file.format", "HFILE");
-    set("hoodie.table.recordkey.fields", "key");
-    set("hoodie.populate.meta.fields", "false");
-    set("hoodie.compaction.payload.class", "org.apache.hudi.metadata.HoodieMetadataPayload");
-    set("hoodie.datasource.write.drop.partition.columns", "false");
-    let folder = if version >= 8 {
-        set("hoodie.table.initial.version", &version.to_string());
-        set("hoodie.timeline.layout.version", "2");
-        set("hoodie.timeline.path", "timeline");
-        set("hoodie.timeline.history.path", "history");
-        set("hoodie.archivelog.folder", "history");
-        set("hoodie.table.keygenerator.type", "HOODIE_TABLE_METADATA");
-        set("hoodie.record.merge.mode", "CUSTOM");
-        set("hoodie.record.merge.strategy.id", "00000000-0000-0000-0000-000000000000");
-        ".hoodie/timeline/history"
-    } else {
-        set("hoodie.timeline.layout.version", "1");
-        set("hoodie.archivelog.folder", "archived");
-        set("hoodie.table.keygenerator.class", "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator");
-        // Event time; the payload decides all the same.
-        set("hoodie.compaction.record.merger.strategy", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5");
-        ".hoodie/archived"
-    };
-    properties.seal();
-    let root = root()?;
-    storage.create_dir(&root.join(folder)?)?;
-    storage.create(&root.join(".hoodie/hoodie.properties")?, properties.encode(&["Properties"]).into())?;
-    Ok(())
 }
 
 /// Makes partitions of the metadata table.
@@ -253,38 +215,6 @@ impl Maker<'_> {
             RecordFormat::V8 | RecordFormat::V9 => (0..SUFFIXES_MAX).find_map(|i| free(format!("{i:017}"))),
         };
         found.ok_or_else(|| Error::unsupported("the metadata table has been made too often under one instant"))
-    }
-
-    /// Puts the definition of an index into `index.json`, where the table's version has one.
-    fn define(&self, index: &str, columns: &[String]) -> Result<()> {
-        let version = self.target.data.config().version().code();
-        if version < 8 || (version == 8 && index == RECORD_INDEX) {
-            return Ok(());
-        }
-        let storage = &**self.target.storage;
-        let config = update_config(storage, |properties| {
-            if properties.get("hoodie.table.index.defs.path").is_none() {
-                properties.set("hoodie.table.index.defs.path", INDEX_DEFS);
-            }
-        })?;
-        let mut definitions = Setup::load(storage, &config)?.definitions;
-        let mut definition = IndexDefinition {
-            index_name: index.to_owned(),
-            index_type: index.to_owned(),
-            index_function: Some(if index == RECORD_INDEX { String::new() } else { index.to_owned() }),
-            source_fields: columns.to_vec(),
-            ..IndexDefinition::default()
-        };
-        if version >= 9 {
-            let number = if index == COLUMN_STATS { "V2" } else { "V1" };
-            definition.version = Some(number.to_owned());
-        }
-        if index == RECORD_INDEX {
-            definition.index_options.insert("isPartitioned".to_owned(), "false".to_owned());
-        }
-        definitions.put(definition);
-        storage.put(&super::setup::definitions_path(&config)?, definitions.encode()?.into())?;
-        Ok(())
     }
 
     fn encoder(&self) -> Encoder {

@@ -296,3 +296,25 @@ fn a_rollback_takes_a_commit_out_again() {
     }
     assert!(rolled_back > 12 || !crate::common::has_golden(), "{rolled_back}");
 }
+
+#[test]
+fn indexes_that_cannot_be_kept_are_refused_by_name_or_dropped() {
+    let Some((name, table)) = tables().find(|(name, _)| name == "cow_v9_txns_simple_meta") else {
+        return crate::common::skipped("no golden tables");
+    };
+    let (storage, timeline) = open(&table.base());
+    let refused = MetadataWriter::open(storage.clone(), &timeline, MetadataOptions::default()).unwrap_err();
+    assert_eq!(refused.kind(), hudifs::ErrorKind::Unsupported);
+    assert!(refused.message().contains("secondary_index_merchant_idx, secondary_index_txn_date_idx"), "{refused}");
+    assert!(refused.hint().unwrap().contains("--drop-unsupported-index"));
+    assert!(table.base().join(".hoodie/metadata/secondary_index_merchant_idx").is_dir(), "nothing is touched");
+    MetadataWriter::open(storage.clone(), &timeline, options()).unwrap().unwrap();
+    let (_, timeline) = open(&table.base());
+    let left = timeline.config().metadata_partitions();
+    assert_eq!(left, ["column_stats", "files", "partition_stats", "record_index"], "{name}");
+    assert!(!table.base().join(".hoodie/metadata/secondary_index_merchant_idx").exists());
+    let defined = std::fs::read_to_string(table.base().join(".hoodie/.index_defs/index.json")).unwrap();
+    assert!(!defined.contains("secondary") && defined.contains("column_stats"), "{defined}");
+    // From now on it is written to as any other.
+    MetadataWriter::open(storage, &timeline, MetadataOptions::default()).unwrap().unwrap();
+}
