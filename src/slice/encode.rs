@@ -67,13 +67,16 @@ impl Encoder {
         Ok(())
     }
 
-    /// One whole column of a row group.
-    pub fn column(&self, column: usize, values: &ArrayRef) -> Result<Vec<ArrowColumnChunk>> {
-        let mut writers = self.start()?;
-        self.write(&mut writers, column, values)?;
-        let range = self.leaves(column);
-        let own = writers.into_iter().enumerate().filter(|(index, _)| range.contains(index));
-        own.filter_map(|(_, writer)| writer).map(|w| w.close().map_err(broken)).collect()
+    /// One whole column of a row group, by its own writers among those of the row group.
+    pub fn column(
+        &self,
+        writers: &mut [Option<ArrowColumnWriter>],
+        column: usize,
+        values: &ArrayRef,
+    ) -> Result<Vec<ArrowColumnChunk>> {
+        self.write(writers, column, values)?;
+        let own = writers.get_mut(self.leaves(column)).unwrap_or_default().iter_mut();
+        own.filter_map(Option::take).map(|w| w.close().map_err(broken)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{DataType, Schema};
-use parquet::arrow::arrow_writer::ArrowColumnChunk;
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter};
 use std::sync::Arc;
 
 /// Where the meta columns stand.
@@ -44,12 +44,16 @@ pub(super) struct Groups<'m> {
 /// The rows of a new row group: of the old one (0) and of the incoming ones (1).
 type Picks = Vec<(usize, usize)>;
 
+/// Writers of the leaf columns of one row group: the library makes all at once, so that it is asked once a row group, and not
+/// at all where nothing is encoded.
+type Writers = Vec<Option<ArrowColumnWriter>>;
+
 impl Groups<'_> {
     /// A row group with its changes, and rows that are added at its end.
     pub fn rewrite(&self, group: usize, rows: usize, changes: &[Change], added: &[u32]) -> Result<EncodedGroup> {
         let picks = picks(0..rows, changes, added);
         let only_updates = added.is_empty() && !changes.iter().any(|c| c.deletes);
-        let columns = self.each(|column, source_kept| {
+        let columns = self.each(|writers, column, source_kept| {
             if only_updates && source_kept && (column == KEY || column == PARTITION) {
                 return Ok(Piece::Copied(group));
             }
@@ -57,18 +61,18 @@ impl Groups<'_> {
             if only_updates && source_kept && column >= META && self.is_same(&old, column, changes)? {
                 return Ok(Piece::Copied(group));
             }
-            self.encode(column, &old, &picks)
+            self.encode(writers, column, &old, &picks)
         })?;
         Ok(EncodedGroup { rows: picks.len(), columns })
     }
 
     /// A row group of which nothing changes but columns that have a new form.
     pub fn reform(&self, group: usize, rows: usize) -> Result<EncodedGroup> {
-        let columns = self.each(|column, is_kept| match is_kept {
+        let columns = self.each(|writers, column, is_kept| match is_kept {
             true => Ok(Piece::Copied(group)),
             false => {
                 let old = self.old_column(group, column, rows)?;
-                Ok(Piece::Encoded(self.encoder.column(column, &old)?))
+                self.encoded(writers, column, &old)
             }
         })?;
         Ok(EncodedGroup { rows, columns })
@@ -77,16 +81,17 @@ impl Groups<'_> {
     /// Part of a row group that was decoded: rows from `first` on.
     pub fn window(&self, batch: &RecordBatch, first: usize, changes: &[Change], added: &[u32]) -> Result<EncodedGroup> {
         let picks = picks(first..first + batch.num_rows(), changes, added);
-        let columns = self.each(|column, _| self.encode(column, &self.of_batch(batch, column)?, &picks))?;
+        let columns =
+            self.each(|writers, column, _| self.encode(writers, column, &self.of_batch(batch, column)?, &picks))?;
         Ok(EncodedGroup { rows: picks.len(), columns })
     }
 
     /// A row group of incoming rows only.
     pub fn added(&self, rows: &[u32]) -> Result<EncodedGroup> {
         let places = UInt32Array::from(rows.to_vec());
-        let columns = self.each(|column, _| {
+        let columns = self.each(|writers, column, _| {
             let values = take(self.incoming_column(column)?, &places, None).map_err(joined)?;
-            Ok(Piece::Encoded(self.encoder.column(column, &values)?))
+            self.encoded(writers, column, &values)
         })?;
         Ok(EncodedGroup { rows: rows.len(), columns })
     }
@@ -97,18 +102,28 @@ impl Groups<'_> {
         needed.filter_map(|(_, source)| source.old).collect()
     }
 
-    fn each(&self, mut make: impl FnMut(usize, bool) -> Result<Piece>) -> Result<Vec<Piece>> {
+    fn each(&self, mut make: impl FnMut(&mut Writers, usize, bool) -> Result<Piece>) -> Result<Vec<Piece>> {
+        let mut writers = Writers::new();
         let sources = self.columns.sources.iter().enumerate();
         sources
             .map(
-                |(column, source)| if column == FILE_NAME { Ok(Piece::FileName) } else { make(column, source.is_kept) },
+                |(column, source)| {
+                    if column == FILE_NAME { Ok(Piece::FileName) } else { make(&mut writers, column, source.is_kept) }
+                },
             )
             .collect()
     }
 
-    fn encode(&self, column: usize, old: &ArrayRef, picks: &Picks) -> Result<Piece> {
+    fn encode(&self, writers: &mut Writers, column: usize, old: &ArrayRef, picks: &Picks) -> Result<Piece> {
         let values = interleave(&[old, self.incoming_column(column)?], picks).map_err(joined)?;
-        Ok(Piece::Encoded(self.encoder.column(column, &values)?))
+        self.encoded(writers, column, &values)
+    }
+
+    fn encoded(&self, writers: &mut Writers, column: usize, values: &ArrayRef) -> Result<Piece> {
+        if writers.is_empty() {
+            *writers = self.encoder.start()?;
+        }
+        Ok(Piece::Encoded(self.encoder.column(writers, column, values)?))
     }
 
     fn incoming_column(&self, column: usize) -> Result<&ArrayRef> {

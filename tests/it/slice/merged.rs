@@ -108,7 +108,7 @@ fn base_files_of_java_merge_both_ways_alike() {
             let held = rows(&*storage, &old, &schema);
             let Some(keyed) = changes(&held, &schema, &slice.partition) else { continue };
             let options =
-                BaseOptions { row_group_rows: 3, column_ranges: true, tell_keys: true, ..BaseOptions::default() };
+                BaseOptions { row_group_rows: 9, column_ranges: true, tell_keys: true, ..BaseOptions::default() };
             let (mut quick_old, mut full_old) = (base.clone(), base);
             // Twice: the second time it is a file of ours with columns of Java's.
             for instant in ["20300101000000000", "20300102000000000"] {
