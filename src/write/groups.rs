@@ -16,6 +16,9 @@ use crate::table::{FileSlice, StoredFile};
 use arrow::array::{Array, UInt32Array};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Digits of the instant in a write token, hours to milliseconds: Java reads its parts as integers of 32 bits.
+const TOKEN_DIGITS: usize = 9;
+
 /// Writes the files of one transaction. May be used from several threads.
 pub(super) struct GroupWriter<'t> {
     transaction: &'t Transaction,
@@ -60,10 +63,19 @@ impl<'t> GroupWriter<'t> {
         NewBase {
             partition: target.partition.clone(),
             file_id: target.file_id.clone(),
-            write_token: format!("{task}-1-0"),
+            write_token: self.token(task),
             instant: self.transaction.instant(),
             task,
         }
+    }
+
+    /// A write token of this write alone: up to table version 6 two writers of one slice take the same version for their logs, and
+    /// tell the files apart by it.
+    fn token(&self, task: u32) -> String {
+        let instant = self.transaction.instant();
+        let time = instant.as_str();
+        let attempt = time.get(time.len().saturating_sub(TOKEN_DIGITS)..).unwrap_or_default().trim_start_matches('0');
+        format!("{task}-1-{}", if attempt.is_empty() { "0" } else { attempt })
     }
 
     /// What a merge-on-read table already holds is changed in logs. New rows go there too, unless the index does not see logs:
@@ -120,7 +132,7 @@ impl<'t> GroupWriter<'t> {
         let target = NewLog {
             partition: slice.partition.clone(),
             file_id: slice.file_id.clone(),
-            write_token: format!("{task}-1-0"),
+            write_token: self.token(task),
             instant: self.transaction.instant(),
             task,
             slice: Some(slice.clone()),
