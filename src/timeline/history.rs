@@ -37,7 +37,6 @@ struct ManifestFile {
 }
 
 /// How the instants of a metadata table's bootstraps begin.
-const BOOTSTRAP: &str = "00000000000000";
 const VERSION_LEN_MAX: u64 = 64;
 const MANIFEST_LEN_MAX: u64 = 64 << 20;
 /// Rows read at once.
@@ -48,8 +47,8 @@ const READ_LEN: usize = 64 << 10;
 impl Timeline {
     /// When the instant completed; `None` if it has not, or if neither the active timeline nor the history knows it.
     ///
-    /// Only layout 2 records it. A one-timestamp instant there completed when its file was last changed. Instants older than
-    /// the active timeline are looked up in the history, which is read at the first such question.
+    /// Only layout 2 records it. A one-timestamp instant there completed when its file was last changed. Instants that are
+    /// not on the active timeline are looked up in the history, which is read at the first such question.
     pub fn completion_time(&self, storage: &dyn Storage, time: InstantTime) -> Result<Option<InstantTime>> {
         if !self.config().version().slices_by_completion_time() {
             return Ok(None);
@@ -66,13 +65,12 @@ impl Timeline {
                 }
             };
         }
-        // A metadata table's index that is created late is bootstrapped under an instant of zeros, which sorts before all that
-        // was archived: the active timeline begins after those.
-        let begins = self.instants().iter().map(|i| i.requested).find(|t| !t.as_str().starts_with(BOOTSTRAP));
-        match begins {
-            Some(first) if time >= first => Ok(None),
-            _ => Ok(self.history(storage)?.completions.get(&time).copied()),
+        // Not by whether it is older than the timeline's start: cleans, rollbacks and savepoints stay longer than the writes after
+        // them, and a metadata table's late index is bootstrapped under an instant of zeros.
+        if self.instants().iter().any(|i| i.requested == time) {
+            return Ok(None);
         }
+        Ok(self.history(storage)?.completions.get(&time).copied())
     }
 
     /// Number of archived instants whose completion times are known; reads the history.

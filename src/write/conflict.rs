@@ -71,6 +71,14 @@ pub fn check(
     now: &Timeline,
 ) -> Result<()> {
     same_table(planned, now)?;
+    if let Some(gone) = archived(storage, ours, planned, now)? {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("the {gone}, which was pending when this write was planned, has completed and was archived since"),
+        )
+        .at_instant(gone.requested)
+        .with_hint("send the request again"));
+    }
     for other in now.instants() {
         if is_same(other, ours) {
             continue;
@@ -84,6 +92,20 @@ pub fn check(
         }
     }
     Ok(())
+}
+
+/// A write that was pending, and has completed and left the timeline since: what it changed is not looked up any more. Only
+/// instants before the timeline's start can have been archived; others that are gone were rolled back.
+fn archived(storage: &dyn Storage, ours: &Instant, planned: &Timeline, now: &Timeline) -> Result<Option<Instant>> {
+    let pending = planned.pending().filter(|i| i.action.completes_as().is_write() && !is_same(i, ours));
+    let gone = pending.filter(|i| !now.instants().iter().any(|n| is_same(n, i)));
+    let gone: Vec<&Instant> = gone.filter(|i| now.first().is_some_and(|first| i.requested < first)).collect();
+    if gone.is_empty() {
+        return Ok(None);
+    }
+    let archived = now.archived(storage)?;
+    let completed = |i: &&&Instant| archived.iter().any(|a| a.is_completed() && is_same(a, i));
+    Ok(gone.iter().find(completed).map(|i| **i))
 }
 
 /// The group over which `ours` and `other` clash. `before` is the other instant as it was when ours was planned.

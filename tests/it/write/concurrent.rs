@@ -10,7 +10,7 @@ use std::sync::Mutex;
 const WRITERS: u32 = 4;
 const COMMITS: u32 = 6;
 /// Tries of one request; a writer that always meets others gives up.
-const TRIES: u32 = 60;
+const TRIES: u32 = 300;
 
 /// Every writer upserts rows of few keys, so that they meet: in groups that exist, and in keys that are new to all of them.
 fn meet(setup: Setup) {
@@ -37,12 +37,18 @@ fn meet(setup: Setup) {
     });
     let acknowledged = acknowledged.into_inner().unwrap();
     assert_eq!(acknowledged.len(), (WRITERS * COMMITS) as usize);
+    let order: Vec<(String, String)> =
+        acknowledged.iter().map(|(i, rows)| (i.clone(), rows[0].note.clone().unwrap())).collect();
     let mut wanted = keyed(vec![row(0, 0, 1)]);
     for rows in acknowledged.into_values() {
         wanted.extend(keyed(rows));
     }
     let writer = Writer::open(open(&dir), setup.options()).unwrap();
-    assert_eq!(keyed(setup.merged(&writer)), wanted, "{setup:?}");
+    let order: Vec<String> = order.iter().map(|(i, n)| format!("{i} {n}")).collect();
+    let timeline: Vec<String> =
+        writer.table().snapshot().timeline().instants().iter().map(|i| format!("{i} {:?}", i.completion)).collect();
+    let merged = keyed(setup.merged(&writer));
+    assert_eq!(merged, wanted, "{setup:?}: {order:#?} {timeline:#?}");
     if !setup.merge_on_read {
         assert_eq!(keyed(rows::read_optimized(&writer)), wanted, "{setup:?}");
     }

@@ -110,8 +110,8 @@ impl Model {
                 (Operation::InsertOverwrite, rows, vec![])
             }
             Step::OverwriteTable(pairs) => {
-                let rows = self.distinct(pairs);
                 self.rows.clear();
+                let rows = self.distinct(pairs);
                 rows.iter().for_each(|r| self.put(r.clone()));
                 (Operation::InsertOverwriteTable, rows, vec![])
             }
