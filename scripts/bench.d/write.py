@@ -1,9 +1,10 @@
-"""Writing: one command a commit, durable, against Java Hudi on Spark local[2] where asked for, and against copying the files."""
-import glob
+"""Writing: one command a commit, durable, against encoding the rows once and against copying the files that it wrote.
+
+    scripts/bench.d/write.py FOLDER [MILLIONS]      (in an environment with numpy and pyarrow; FOLDER is removed)
+"""
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import HUDIFS, ROOT, row
+from bench import HUDIFS, row
 
 
 def rows(ids, revision, rng=None):
@@ -36,15 +37,15 @@ def rows(ids, revision, rng=None):
 
 
 def measured(*arguments):
-    """Seconds and peak MiB of one command, and its JSON."""
+    """Seconds of one command, and its JSON."""
     before = time.perf_counter()
     process = subprocess.Popen([HUDIFS, *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True)
     out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
+    status = process.wait()
     seconds = time.perf_counter() - before
     if status:
         raise SystemExit(f"hudifs {arguments}: {status}")
-    return seconds, usage.ru_maxrss / 1024, json.loads(out)
+    return seconds, json.loads(out)
 
 
 def create(table, *more):
@@ -99,19 +100,19 @@ def run(work, millions=1):
     for name, more in [("no metadata table", ["--no-metadata"]), ("files", []), ("record index", ["--metadata", "files,record_index"])]:
         table = f"{work}/cow-{name.replace(' ', '-')}"
         create(table, *more)
-        s, mb, report = measured("bulk-insert", source, "--table", table)
-        row(f"bulk insert of {n:,} rows, {name} ({mb:.0f} MiB)", s, floor, "1.5 of encoding on one thread / 2")
+        s, report = measured("bulk-insert", source, "--table", table)
+        row(f"bulk insert of {n:,} rows, {name}", s, floor, "1.5 of encoding on one thread / 2")
         for what, file in [("10,000 clustered keys", clustered), ("1 % of the keys at random", spread), ("one row", one)]:
-            s, mb, report = measured("upsert", file, "--table", table)
-            row(f"upsert of {what}, {name} ({mb:.0f} MiB)", s, copied(table, report), "3 of copying the files")
+            s, report = measured("upsert", file, "--table", table)
+            row(f"upsert of {what}, {name}", s, copied(table, report), "3 of copying the files")
         if name != "no metadata table":
             shutil.rmtree(table)
     mor = f"{work}/mor"
     create(mor, "--type", "mor", "--metadata", "files,record_index")
     measured("bulk-insert", source, "--table", mor)
     for _ in range(3):
-        s, mb, report = measured("upsert", thousand, "--table", mor, "--no-services")
-    row(f"upsert of 1,000 rows, merge on read, record index ({mb:.0f} MiB)", s, None, "0.06 s")
+        s, report = measured("upsert", thousand, "--table", mor, "--no-services")
+    row(f"upsert of 1,000 rows, merge on read, record index", s, None, "0.06 s")
     for name, more in [("no metadata table", ["--no-metadata"]), ("files", [])]:
         table = f"{work}/many-{name.replace(' ', '-')}"
         create(table, *more)

@@ -36,7 +36,6 @@ struct ManifestFile {
     file_name: String,
 }
 
-/// How the instants of a metadata table's bootstraps begin.
 const VERSION_LEN_MAX: u64 = 64;
 const MANIFEST_LEN_MAX: u64 = 64 << 20;
 /// Rows read at once.
