@@ -326,7 +326,7 @@ fn the_daemon_ends_in_order_while_it_is_written_to() {
 fn an_interrupted_command_leaves_all_or_nothing() {
     let work = Work::new();
     let base = work.create(&[]);
-    let lines: String = (0..50_000).map(|n| format!("k{n},oslo,1,1\n")).collect();
+    let lines: String = (0..50_000).map(|n| format!("k{n},oslo,1.5,1\n")).collect();
     let many = work.file("many.csv", format!("id,city,fare,ts\n{lines}").as_bytes());
     for wait in [0, 30, 100, 300] {
         let before = committed_rows(&base);
