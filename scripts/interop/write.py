@@ -83,7 +83,8 @@ class History:
         return given
 
     def create(self, by):
-        options = {"hoodie.index.type": "RECORD_INDEX" if self.index == "record_index" else self.index.upper()}
+        # Without it Hudi 0.15 itself multiplies small decimals by their scale, once it updates a file that it has clustered.
+        options = {"hoodie.parquet.writelegacyformat.enabled": "true", "hoodie.index.type": "RECORD_INDEX" if self.index == "record_index" else self.index.upper()}
         if self.index == "bucket":
             options["hoodie.bucket.index.num.buckets"] = "4"
         if self.index == "record_index":
